@@ -1,0 +1,68 @@
+package events
+
+// AgentEnrolled says that an agent of the catalog can connect from now on.
+type AgentEnrolled struct {
+	Role    string    `json:"role"`
+	Parent  AgentID   `json:"parent,omitzero"`
+	Runtime string    `json:"runtime,omitzero"`
+	Key     PublicKey `json:"key"`
+}
+
+// AgentReleased says that an agent is gone for good: its id is never given
+// again, its connection is cut, and its profiles are forgotten.
+type AgentReleased struct {
+	Reason string `json:"reason,omitzero"`
+}
+
+// ProfileSet says that an agent's longtime profile is now this one.
+// The empty name clears it.
+type ProfileSet struct {
+	Profile string `json:"profile,omitzero"`
+}
+
+// ProfileDefaulted says that a round asked for a session profile that is not
+// declared or not allowed and got the profile "none" instead.
+type ProfileDefaulted struct {
+	Round  RoundID `json:"round"`
+	Asked  string  `json:"asked"`
+	Reason string  `json:"reason"`
+}
+
+// ConversationOpened begins a context of an agent. Taint ends only with a new
+// conversation that a channel or a person (the actor) declares fresh.
+type ConversationOpened struct {
+	Conversation ConversationID `json:"conversation"`
+	Channel      ChannelID      `json:"channel,omitzero"`
+	Fresh        bool           `json:"fresh,omitzero"`
+}
+
+// ConversationClosed ends a context; what waited in it ends too.
+type ConversationClosed struct {
+	Conversation ConversationID `json:"conversation"`
+	Reason       string         `json:"reason,omitzero"`
+}
+
+// Kind is "agent.enrolled".
+func (AgentEnrolled) Kind() Kind { return KindAgentEnrolled }
+
+// Kind is "agent.released".
+func (AgentReleased) Kind() Kind { return KindAgentReleased }
+
+// Kind is "profile.set".
+func (ProfileSet) Kind() Kind { return KindProfileSet }
+
+// Kind is "profile.defaulted".
+func (ProfileDefaulted) Kind() Kind { return KindProfileDefaulted }
+
+// Kind is "conversation.opened".
+func (ConversationOpened) Kind() Kind { return KindConversationOpened }
+
+// Kind is "conversation.closed".
+func (ConversationClosed) Kind() Kind { return KindConversationClosed }
+
+func (AgentEnrolled) sealed()      {}
+func (AgentReleased) sealed()      {}
+func (ProfileSet) sealed()         {}
+func (ProfileDefaulted) sealed()   {}
+func (ConversationOpened) sealed() {}
+func (ConversationClosed) sealed() {}

@@ -1,0 +1,230 @@
+package events
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+var (
+	// ErrUnknownKind marks a kind or schema that this program does not know.
+	// A reader must stop at it.
+	ErrUnknownKind = errors.New("unknown kind of event")
+	// ErrNotCanonical marks bytes that do not re-encode to themselves.
+	ErrNotCanonical = errors.New("event is not in canonical form")
+	// ErrTooLarge marks an event above [MaxEvent].
+	ErrTooLarge = errors.New("event too large")
+	// ErrMalformed marks bytes that are no event at all.
+	ErrMalformed = errors.New("malformed event")
+)
+
+// Record is an event as the log keeps it: where, and exactly which bytes.
+type Record struct {
+	Seq     Seq // 0 before the append
+	ID      EventID
+	Subject string
+	Body    []byte
+}
+
+// envelope is CloudEvents 1.0, structured mode. The order of the fields is the
+// order of the bytes. Extensions have lower-case names, as the format asks.
+type envelope struct {
+	SpecVersion string         `json:"specversion"`
+	ID          EventID        `json:"id"`
+	Source      string         `json:"source"`
+	Type        string         `json:"type"`
+	Subject     string         `json:"subject"`
+	Time        Instant        `json:"time"`
+	ContentType string         `json:"datacontenttype"`
+	Actor       string         `json:"actor"`
+	Writer      WriterID       `json:"writer"`
+	Cause       EventID        `json:"causationid,omitzero"`
+	Catalog     Digest         `json:"catalog,omitzero"`
+	Trace       string         `json:"traceparent,omitzero"`
+	Data        jsontext.Value `json:"data"`
+}
+
+const (
+	specVersion = "1.0"
+	source      = "/gatebook/main"
+	contentType = "application/json"
+	typePrefix  = "gatebook."
+)
+
+// Encode gives the bytes of d. They are canonical: Decode of them gives d again.
+// It fails with [ErrTooLarge], [ErrUnknownKind] or [ErrID].
+func Encode(d Draft) (Record, error) {
+	subject, err := d.Subject()
+	if err != nil {
+		return Record{}, err
+	}
+	k := kinds[d.Event.Kind()]
+	data, err := json.Marshal(d.Event)
+	if err != nil {
+		return Record{}, fmt.Errorf("encode %s: %w", d.Event.Kind(), err)
+	}
+	body, err := json.Marshal(envelope{
+		SpecVersion: specVersion,
+		ID:          d.ID,
+		Source:      source,
+		Type:        typePrefix + string(d.Event.Kind()) + ".v" + strconv.Itoa(k.schema),
+		Subject:     entitySubject(k.entity, d.Agent),
+		Time:        d.Time,
+		ContentType: contentType,
+		Actor:       d.Actor.String(),
+		Writer:      d.Writer,
+		Cause:       d.Cause,
+		Catalog:     d.Catalog,
+		Trace:       d.Trace,
+		Data:        data,
+	})
+	if err != nil {
+		return Record{}, fmt.Errorf("encode %s: %w", d.Event.Kind(), err)
+	}
+	if len(body) > MaxEvent {
+		return Record{}, fmt.Errorf("%w: %s has %d bytes, at most %d", ErrTooLarge, d.Event.Kind(), len(body), MaxEvent)
+	}
+	return Record{ID: d.ID, Subject: subject, Body: body}, nil
+}
+
+// Decode reads r with the schemas of today and no upcaster.
+func Decode(r Record) (Recorded, error) { return Codec{}.Decode(r) }
+
+// Codec reads records. Its zero value knows the schemas of today; upcasters
+// make it read older ones.
+type Codec struct {
+	chains map[Kind]chain
+}
+
+// Decode reads one record strictly: exact names, no duplicates, one value,
+// nothing unknown, and only bytes that re-encode to themselves. It returns
+// either the whole event or an error, never a part.
+func (c Codec) Decode(r Record) (Recorded, error) {
+	var env envelope
+	if err := json.Unmarshal(r.Body, &env, json.RejectUnknownMembers(true)); err != nil {
+		return Recorded{}, fmt.Errorf("%w at sequence %d: %w", ErrMalformed, r.Seq, err)
+	}
+	rec, err := c.open(env, r)
+	if err != nil {
+		return Recorded{}, fmt.Errorf("sequence %d: %w", r.Seq, err)
+	}
+	return rec, nil
+}
+
+func (c Codec) open(env envelope, r Record) (Recorded, error) {
+	if env.SpecVersion != specVersion || env.Source != source || env.ContentType != contentType {
+		return Recorded{}, fmt.Errorf("%w: foreign envelope (specversion %s, source %s, datacontenttype %s)",
+			ErrMalformed, Quote(env.SpecVersion), Quote(env.Source), Quote(env.ContentType))
+	}
+	kind, schema, err := splitType(env.Type)
+	if err != nil {
+		return Recorded{}, err
+	}
+	meta, err := env.meta()
+	if err != nil {
+		return Recorded{}, err
+	}
+	data, err := c.upcast(kind, schema, env.Data)
+	if err != nil {
+		return Recorded{}, err
+	}
+	event, err := kinds[kind].decode(data)
+	if err != nil {
+		return Recorded{}, fmt.Errorf("%w: %w", ErrMalformed, err)
+	}
+	d := Draft{Meta: meta, Event: event}
+	if err := checkBytes(d, env, r, schema == kinds[kind].schema); err != nil {
+		return Recorded{}, err
+	}
+	return Recorded{Draft: d, Seq: r.Seq}, nil
+}
+
+// checkBytes is the law that bytes re-encode to themselves. Data of an older
+// schema has no struct any more, so there the envelope alone is compared.
+func checkBytes(d Draft, env envelope, r Record, current bool) error {
+	subject, err := d.Subject()
+	if err != nil {
+		return err
+	}
+	if subject != r.Subject {
+		return fmt.Errorf("%w: its envelope belongs to subject %s, it was read from %s", ErrMalformed, subject, Quote(r.Subject))
+	}
+	var again []byte
+	if current {
+		rec, err := Encode(d)
+		if err != nil {
+			return err
+		}
+		again = rec.Body
+	} else if again, err = json.Marshal(env); err != nil {
+		return fmt.Errorf("%w: %w", ErrMalformed, err)
+	}
+	if !bytes.Equal(again, r.Body) {
+		return fmt.Errorf("%w (%s)", ErrNotCanonical, d.Event.Kind())
+	}
+	return nil
+}
+
+func (env envelope) meta() (Meta, error) {
+	actor, err := parseActor(env.Actor)
+	if err != nil {
+		return Meta{}, err
+	}
+	for _, id := range []EventID{env.ID, EventID(env.Writer)} {
+		if _, err := ParseULID[EventID](string(id)); err != nil {
+			return Meta{}, fmt.Errorf("%w: %w", ErrMalformed, err)
+		}
+	}
+	_, agent, ok := strings.Cut(env.Subject, "/")
+	if !ok {
+		return Meta{}, fmt.Errorf("%w: subject %s", ErrMalformed, Quote(env.Subject))
+	}
+	if agent == "_" {
+		agent = ""
+	}
+	return Meta{
+		ID: env.ID, Time: env.Time, Actor: actor, Writer: env.Writer, Agent: AgentID(agent),
+		Cause: env.Cause, Catalog: env.Catalog, Trace: env.Trace,
+	}, nil
+}
+
+func entitySubject(entity Entity, agent AgentID) string {
+	if agent == "" {
+		agent = "_"
+	}
+	return string(entity) + "/" + string(agent)
+}
+
+func parseActor(s string) (Actor, error) {
+	kind, id, _ := strings.Cut(s, ":")
+	a := Actor{Kind: ActorKind(kind), ID: id}
+	known := a.Kind == ActorEngine && id == "" || id != "" && (a.Kind == ActorPerson || a.Kind == ActorAgent || a.Kind == ActorChannel)
+	if !known || a.String() != s {
+		return Actor{}, fmt.Errorf("%w: actor %s", ErrMalformed, Quote(s))
+	}
+	return a, nil
+}
+
+// splitType takes "gatebook.<kind>.v<schema>" apart.
+func splitType(s string) (Kind, int, error) {
+	rest, ok := strings.CutPrefix(s, typePrefix)
+	at := strings.LastIndex(rest, ".v")
+	if !ok || at < 0 {
+		return "", 0, fmt.Errorf("%w: type %s", ErrUnknownKind, Quote(s))
+	}
+	kind := Kind(rest[:at])
+	schema, err := strconv.Atoi(rest[at+2:])
+	k, known := kinds[kind]
+	if err != nil || !known || schema < 1 || strconv.Itoa(schema) != rest[at+2:] {
+		return "", 0, fmt.Errorf("%w: type %s", ErrUnknownKind, Quote(s))
+	}
+	if schema > k.schema {
+		return "", 0, fmt.Errorf("%w: %s has schema %d, this program knows %d; use a newer gatebook", ErrUnknownKind, kind, schema, k.schema)
+	}
+	return kind, schema, nil
+}

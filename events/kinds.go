@@ -1,0 +1,88 @@
+package events
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// The kinds of facts. A name is for ever.
+const (
+	KindAgentEnrolled      Kind = "agent.enrolled"
+	KindAgentReleased      Kind = "agent.released"
+	KindProfileSet         Kind = "profile.set"
+	KindProfileDefaulted   Kind = "profile.defaulted"
+	KindConversationOpened Kind = "conversation.opened"
+	KindConversationClosed Kind = "conversation.closed"
+	KindRoundBegun         Kind = "round.begun"
+	KindRoundTainted       Kind = "round.tainted"
+	KindRoundEnded         Kind = "round.ended"
+	KindCallDecided        Kind = "call.decided"
+	KindCallReleased       Kind = "call.released"
+	KindCallCompleted      Kind = "call.completed"
+	KindEngineStarted      Kind = "engine.started"
+	KindCatalogLoaded      Kind = "catalog.loaded"
+	KindPhaseChanged       Kind = "phase.changed"
+	KindClockJumped        Kind = "clock.jumped"
+	KindAlertRaised        Kind = "alert.raised"
+	KindAlertDelivered     Kind = "alert.delivered"
+	KindJobRan             Kind = "job.ran"
+	KindJobMissed          Kind = "job.missed"
+	KindIntakeRefused      Kind = "intake.refused"
+	KindAccessRefused      Kind = "access.refused"
+	KindSubjectErased      Kind = "subject.erased"
+)
+
+// shape is what the codec knows of a kind: where it is written, its schema
+// today, and how its data is read.
+type shape struct {
+	entity Entity
+	token  string // of the subject: the kind with _ for .
+	schema int
+	decode func(jsontext.Value) (Event, error)
+}
+
+// kinds is the closed set, constant after start.
+var kinds = map[Kind]shape{
+	KindAgentEnrolled:      of[AgentEnrolled](EntityAgent, 1),
+	KindAgentReleased:      of[AgentReleased](EntityAgent, 1),
+	KindProfileSet:         of[ProfileSet](EntityAgent, 1),
+	KindProfileDefaulted:   of[ProfileDefaulted](EntityAgent, 1),
+	KindConversationOpened: of[ConversationOpened](EntityAgent, 1),
+	KindConversationClosed: of[ConversationClosed](EntityAgent, 1),
+	KindRoundBegun:         of[RoundBegun](EntityAgent, 1),
+	KindRoundTainted:       of[RoundTainted](EntityAgent, 1),
+	KindRoundEnded:         of[RoundEnded](EntityAgent, 1),
+	KindCallDecided:        of[CallDecided](EntityAgent, 1),
+	KindCallReleased:       of[CallReleased](EntityAgent, 1),
+	KindCallCompleted:      of[CallCompleted](EntityAgent, 1),
+	KindEngineStarted:      of[EngineStarted](EntityEngine, 1),
+	KindCatalogLoaded:      of[CatalogLoaded](EntityEngine, 1),
+	KindPhaseChanged:       of[PhaseChanged](EntityEngine, 1),
+	KindClockJumped:        of[ClockJumped](EntityEngine, 1),
+	KindAlertRaised:        of[AlertRaised](EntityEngine, 1),
+	KindAlertDelivered:     of[AlertDelivered](EntityEngine, 1),
+	KindJobRan:             of[JobRan](EntityEngine, 1),
+	KindJobMissed:          of[JobMissed](EntityEngine, 1),
+	KindIntakeRefused:      of[IntakeRefused](EntityEngine, 1),
+	KindAccessRefused:      of[AccessRefused](EntityEngine, 1),
+	KindSubjectErased:      of[SubjectErased](EntityEngine, 1),
+}
+
+func of[E Event](entity Entity, schema int) shape {
+	var zero E
+	return shape{
+		entity: entity,
+		token:  strings.ReplaceAll(string(zero.Kind()), ".", "_"),
+		schema: schema,
+		decode: func(data jsontext.Value) (Event, error) {
+			var e E
+			if err := json.Unmarshal(data, &e, json.RejectUnknownMembers(true)); err != nil {
+				return nil, fmt.Errorf("decode %s: %w", zero.Kind(), err)
+			}
+			return e, nil
+		},
+	}
+}

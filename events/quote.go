@@ -1,0 +1,35 @@
+package events
+
+import (
+	"strconv"
+	"strings"
+	"unicode"
+)
+
+// Quote shows foreign text safely in an error or on a terminal: everything that
+// is not printable, and every format character (bidirectional overrides, zero
+// width), is escaped, and a long text is cut to 80 runes with its length said.
+func Quote(s string) string {
+	const most = 80
+	cut := s
+	if n := len([]rune(s)); n > most {
+		cut = string([]rune(s)[:most])
+		return quote(cut) + "… (" + strconv.Itoa(len(s)) + " bytes)"
+	}
+	return quote(cut)
+}
+
+// Escape shows foreign text on a terminal without quotation marks and without
+// cutting it.
+func Escape(s string) string {
+	if strings.IndexFunc(s, unsafeRune) < 0 {
+		return s
+	}
+	q := quote(s)
+	return strings.ReplaceAll(q[1:len(q)-1], `\"`, `"`)
+}
+
+// strconv.Quote escapes what is not printable; that includes Cc, Cf, Zl and Zp.
+func quote(s string) string { return strconv.QuoteToGraphic(s) }
+
+func unsafeRune(r rune) bool { return !unicode.IsPrint(r) || r == '\\' || r == unicode.ReplacementChar }

@@ -1,0 +1,123 @@
+// Package tools is the registry of what the engine can run, and the contract
+// of a tool.
+//
+// Start with [Tool] and [Registry]. A tool decodes its arguments strictly and
+// once ([Tool.Decode], before any decision, no IO), and runs outside the engine's
+// loop after its decision is durable ([Tool.Run]).
+//
+// What the package promises: a tool never sees the raw request, its definition
+// is pinned by the digest of its whole text, and an end that is neither a result
+// nor a refusal is an error of the call, never of the engine.
+package tools
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"sort"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"gatebook/events"
+	"gatebook/policy"
+)
+
+// Definition is what an agent is told about a tool.
+type Definition struct {
+	Name        string         `json:"name"`
+	Description string         `json:"description"`
+	Schema      jsontext.Value `json:"inputSchema"` // JSON Schema of the arguments
+}
+
+// Digest pins the whole definition.
+func (d Definition) Digest() (events.Digest, error) {
+	raw, err := json.Marshal(d)
+	if err != nil {
+		return "", fmt.Errorf("tool %s: %w", d.Name, err)
+	}
+	return events.DigestOf(raw), nil
+}
+
+// Args are decoded arguments; only their own tool knows the type.
+type Args any
+
+// Decoded is what a strict decode gives.
+type Decoded struct {
+	Args  Args
+	Paths []policy.Path // workspace paths among the arguments
+}
+
+// Env is what a run gets beside its arguments.
+type Env struct {
+	Agent events.AgentID
+	Call  events.CallID
+	Round events.RoundID
+	// Now is engine time, for names that carry it.
+	Now events.Instant
+}
+
+// Tool is one named operation. Its methods are safe for concurrent use.
+type Tool interface {
+	Definition() Definition
+	// Decode reads canonical JSON strictly. Its only error is *policy.Malformed
+	// and it touches nothing.
+	Decode(arguments jsontext.Value) (Decoded, error)
+	// Run does the work. It MUST end soon after ctx does. A *[Refused] says that
+	// the tool found, on an opened handle, what it may not touch; any other error
+	// is the call's error, whose text must be fit for the agent: no host path, no
+	// secret.
+	Run(ctx context.Context, env Env, args Args) (jsontext.Value, error)
+}
+
+// Refused is a refusal found while running: call.completed "denied", layer "tool".
+type Refused struct {
+	Rule   string // "link", "hard_link", "special_file", …
+	Reason string
+}
+
+func (r *Refused) Error() string { return r.Rule + ": " + r.Reason }
+
+// Registry holds the tools by name.
+type Registry struct {
+	tools map[string]Entry
+}
+
+// Entry is a tool with the digest that pins it.
+type Entry struct {
+	Tool
+	Digest events.Digest
+}
+
+// NewRegistry refuses two tools of one name.
+func NewRegistry(all ...Tool) (*Registry, error) {
+	r := &Registry{tools: map[string]Entry{}}
+	for _, t := range all {
+		name := t.Definition().Name
+		if _, double := r.tools[name]; double {
+			return nil, fmt.Errorf("tool %s: %w", name, fs.ErrExist)
+		}
+		digest, err := t.Definition().Digest()
+		if err != nil {
+			return nil, err
+		}
+		r.tools[name] = Entry{Tool: t, Digest: digest}
+	}
+	return r, nil
+}
+
+// Lookup finds a tool by its exact name.
+func (r *Registry) Lookup(name string) (Entry, bool) {
+	e, ok := r.tools[name]
+	return e, ok
+}
+
+// Names lists the tools in order.
+func (r *Registry) Names() []string {
+	names := make([]string, 0, len(r.tools))
+	for n := range r.tools {
+		names = append(names, n)
+	}
+	sort.Strings(names)
+	return names
+}

@@ -1,0 +1,123 @@
+package policy
+
+import (
+	"errors"
+
+	"gatebook/events"
+)
+
+// ErrCatalog marks a catalog that is not valid; the wrapping errors are
+// [*Fault] values joined, one for each fault.
+var ErrCatalog = errors.New("the catalog is not valid")
+
+// Catalog is everything that people declare. It holds no secret: public keys
+// only. Its canonical form is RFC 8785 JSON; that form's SHA-256 is its digest.
+type Catalog struct {
+	// Schema is the version of this format: 1.
+	Schema int `json:"schema"`
+	// Phase is the most that is offered: 1 only read_only tools, 2 all.
+	// Absent (0) means 1.
+	Phase    int                          `json:"phase,omitzero"`
+	Scopes   map[string]Scope             `json:"scopes,omitzero"`
+	Profiles map[string]Profile           `json:"profiles,omitzero"`
+	Roles    map[string]Role              `json:"roles,omitzero"`
+	Agents   map[events.AgentID]Agent     `json:"agents,omitzero"`
+	Channels map[events.ChannelID]Channel `json:"channels,omitzero"`
+	People   map[events.PersonID]Person   `json:"people,omitzero"`
+	Limits   Limits                       `json:"limits,omitzero"`
+}
+
+// Scope is a named set of tools.
+type Scope struct {
+	Tools []string `json:"tools"`
+}
+
+// Profile is a named set of rights: the union of its scopes and tools.
+type Profile struct {
+	Scopes []string `json:"scopes,omitzero"`
+	Tools  []string `json:"tools,omitzero"`
+}
+
+// Role is what an agent is for.
+type Role struct {
+	Version int     `json:"version"`
+	Grants  []Grant `json:"grants,omitzero"`
+}
+
+// Grant gives a role one tool or the tools of one scope.
+type Grant struct {
+	Tool  string `json:"tool,omitzero"`
+	Scope string `json:"scope,omitzero"`
+}
+
+// Agent is an agent's entry.
+type Agent struct {
+	Role string           `json:"role"`
+	Key  events.PublicKey `json:"key"`
+}
+
+// Channel is what brings inputs to agents.
+type Channel struct {
+	Key events.PublicKey `json:"key"`
+	// Agents that the channel may begin rounds for; "*", alone, is all of them.
+	Agents []string `json:"agents"`
+	// Senders maps the names that the channel gives to principals, by exact bytes.
+	Senders map[string]Sender `json:"senders,omitzero"`
+	// Guest is who an unmapped sender is; its principal is
+	// "<channel>-guest" and its kind user unless said.
+	Guest Guest `json:"guest,omitzero"`
+}
+
+// Sender is who a name of a channel stands for.
+type Sender struct {
+	Principal string `json:"principal"`
+	// Kind is user or group; nothing else can come over a channel.
+	Kind events.PrincipalKind `json:"kind"`
+	// Profile is the session profile of such a round when none is asked for,
+	// and the most that can be asked for.
+	Profile string `json:"profile"`
+}
+
+// Guest is what an unmapped sender gets. The zero value has the profile "none".
+type Guest struct {
+	Kind    events.PrincipalKind `json:"kind,omitzero"`
+	Profile string               `json:"profile,omitzero"`
+}
+
+// Person is a person with two keys: Key reads and operates, ApproveKey
+// approves, enrols, widens and raises the phase.
+type Person struct {
+	Key        events.PublicKey `json:"key"`
+	ApproveKey events.PublicKey `json:"approve_key,omitzero"`
+	Approver   bool             `json:"approver,omitzero"`
+	Supervisor bool             `json:"supervisor,omitzero"`
+	Operator   bool             `json:"operator,omitzero"`
+	// ObservableAgents bounds feed, views and search; "*", alone, is all agents
+	// and must be written out.
+	ObservableAgents []string `json:"observable_agents,omitzero"`
+}
+
+// Limits are bounds that people may set; a zero means the default named.
+type Limits struct {
+	// RoundTimeout ends a round after this long without a call (1 hour).
+	RoundTimeout events.Micros `json:"round_timeout_us,omitzero"`
+	// ToolTime ends a running tool (30 seconds).
+	ToolTime events.Micros `json:"tool_time_us,omitzero"`
+	// QueuedCalls is how many calls of one agent wait before it hears "busy" (64).
+	QueuedCalls int `json:"queued_calls,omitzero"`
+	// RunningTools is how many tools of one agent run at once (16).
+	RunningTools int `json:"running_tools,omitzero"`
+}
+
+// Fault is one thing wrong in a catalog. Path is where, as keys joined by
+// dots ("channels.terminal.senders.anna.kind"); the reader of the file turns it
+// into line and column.
+type Fault struct {
+	Path string
+	Text string
+}
+
+func (f *Fault) Error() string { return f.Path + ": " + f.Text }
+
+// NoProfile is the built-in profile that allows nothing. It cannot be declared.
+const NoProfile = "none"
