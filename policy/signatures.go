@@ -88,3 +88,29 @@ type KnownAgent struct {
 }
 
 // Identity: whose public key is this, with which account & rights. Pure function over the catalog + agent rows; used by the authenticator.
+
+// Account of the server that a credential belongs to.
+type Account string
+
+const (
+	AccountAgents   Account = "AGENTS"
+	AccountChannels Account = "CHANNELS"
+	AccountTools    Account = "TOOLS"
+	AccountPeople   Account = "PEOPLE"
+)
+
+// Identity is what a verified public key may do on the bus.
+type Identity struct {
+	Key     events.PublicKey
+	Account Account
+	Actor   events.Actor
+	// Approves: the person's approving key.
+	Approves  bool
+	Publish   []string // allowed subjects; nothing else
+	Subscribe []string // allowed subjects; always the own _INBOX_<id>.>
+	// Inbox is the only prefix a reply may be under: "_INBOX_<id>."
+	Inbox string
+}
+
+// Identities gives the identity of every key that may connect: agents enrolled and not released (from known), channels and people of the catalog.
+func Identities(c *Compiled, known []KnownAgent) map[events.PublicKey]Identity { panic("todo") }

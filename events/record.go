@@ -6,6 +6,14 @@ import (
 	"strconv"
 )
 
+// Record is an event as the log keeps it: where, and exactly which bytes.
+type Record struct {
+	Seq     Seq // 0 before the append
+	ID      EventID
+	Subject string
+	Body    []byte
+}
+
 // Leaf is the Merkle leaf of a record:
 //
 //	v1|<incarnation>|<seq>|<subject>|<sha256 of the body>
