@@ -155,10 +155,15 @@ const (
 // Result is what a call's result leaves in the book; the result itself is never
 // in an event.
 type Result struct {
-	Size    int64    `json:"size"`
-	Digest  Digest   `json:"digest,omitzero"`
-	Preview Personal `json:"preview,omitzero"`
-	// Truncated says that Preview is not the whole (redacted) result.
+	// Size is the length of the result before redaction, in bytes of JSON.
+	Size int64 `json:"size"`
+	// MAC is over the result before redaction; keyed, because a plain digest
+	// of a short secret gives it away.
+	MAC      MAC      `json:"mac,omitzero"`
+	Preview  Personal `json:"preview,omitzero"`
+	Redacted bool     `json:"redacted,omitzero"`
+	// Truncated says that Preview is not the whole redacted result, which is
+	// then in Blob.
 	Truncated bool   `json:"truncated,omitzero"`
 	Blob      Digest `json:"blob,omitzero"`
 }

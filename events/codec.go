@@ -12,8 +12,6 @@ import (
 )
 
 var (
-	// ErrUpcasters marks a set of upcasters with a gap or a double step.
-	ErrUpcasters = errors.New("upcasters do not form a chain")
 	// ErrUnknownKind marks a kind or schema that this program does not know.
 	// A reader must stop at it.
 	ErrUnknownKind = errors.New("unknown kind of event")
@@ -50,14 +48,31 @@ const (
 	typePrefix  = "gatebook."
 )
 
-// Encode gives the bytes of d. They are canonical: Decode of them gives d again.
-// It fails with [ErrTooLarge], [ErrUnknownKind] or [ErrID].
+// Encode gives the bytes of d. They are canonical, and Decode of them gives d
+// again: Encode reads its own bytes before it hands them out, because what is in
+// the book and cannot be read stops every reader for ever.
+// It fails with [ErrTooLarge], [ErrUnknownKind], [ErrID] or [ErrMalformed].
 func Encode(d Draft) (Record, error) {
-	subject, err := d.Subject()
+	rec, err := kinds.encode(d)
 	if err != nil {
 		return Record{}, err
 	}
-	k := kinds[d.Event.Kind()]
+	again, err := Decode(rec)
+	if err != nil {
+		return Record{}, fmt.Errorf("encode %s: it could not be read again: %w", d.Event.Kind(), err)
+	}
+	if again.Draft != d {
+		return Record{}, fmt.Errorf("encode %s: %w: it reads back as another draft", d.Event.Kind(), ErrMalformed)
+	}
+	return rec, nil
+}
+
+func (set kindSet) encode(d Draft) (Record, error) {
+	subject, err := set.subject(d)
+	if err != nil {
+		return Record{}, err
+	}
+	k := set[d.Event.Kind()]
 	data, err := json.Marshal(d.Event)
 	if err != nil {
 		return Record{}, fmt.Errorf("encode %s: %w", d.Event.Kind(), err)
@@ -92,13 +107,24 @@ func Decode(r Record) (Recorded, error) { return Codec{}.Decode(r) }
 // Codec reads records. Its zero value knows the schemas of today; upcasters
 // make it read older ones.
 type Codec struct {
+	kinds  kindSet // nil for the set of the package
 	chains map[Kind]chain
+}
+
+func (c Codec) set() kindSet {
+	if c.kinds == nil {
+		return kinds
+	}
+	return c.kinds
 }
 
 // Decode reads one record strictly: exact names, no duplicates, one value,
 // nothing unknown, and only bytes that re-encode to themselves. It returns
 // either the whole event or an error, never a part.
 func (c Codec) Decode(r Record) (Recorded, error) {
+	if len(r.Body) > MaxEvent {
+		return Recorded{}, fmt.Errorf("%w: sequence %d has %d bytes, at most %d", ErrTooLarge, r.Seq, len(r.Body), MaxEvent)
+	}
 	var env envelope
 	if err := json.Unmarshal(r.Body, &env, json.RejectUnknownMembers(true)); err != nil {
 		return Recorded{}, fmt.Errorf("%w at sequence %d: %w", ErrMalformed, r.Seq, err)
@@ -115,11 +141,12 @@ func (c Codec) open(env envelope, r Record) (Recorded, error) {
 		return Recorded{}, fmt.Errorf("%w: foreign envelope (specversion %s, source %s, datacontenttype %s)",
 			ErrMalformed, Quote(env.SpecVersion), Quote(env.Source), Quote(env.ContentType))
 	}
-	kind, schema, err := splitType(env.Type)
+	kind, schema, err := c.splitType(env.Type)
 	if err != nil {
 		return Recorded{}, err
 	}
-	meta, err := env.meta()
+	k := c.set()[kind]
+	meta, err := env.meta(k.entity)
 	if err != nil {
 		return Recorded{}, err
 	}
@@ -127,12 +154,12 @@ func (c Codec) open(env envelope, r Record) (Recorded, error) {
 	if err != nil {
 		return Recorded{}, err
 	}
-	event, err := kinds[kind].decode(data)
+	event, err := k.decode(data)
 	if err != nil {
 		return Recorded{}, fmt.Errorf("%w: %w", ErrMalformed, err)
 	}
 	d := Draft{Meta: meta, Event: event}
-	if err := checkBytes(d, env, r, schema == kinds[kind].schema); err != nil {
+	if err := c.checkBytes(d, env, r, schema == k.schema); err != nil {
 		return Recorded{}, err
 	}
 	return Recorded{Draft: d, Seq: r.Seq}, nil
@@ -140,8 +167,8 @@ func (c Codec) open(env envelope, r Record) (Recorded, error) {
 
 // checkBytes is the law that bytes re-encode to themselves. Data of an older
 // schema has no struct any more, so there the envelope alone is compared.
-func checkBytes(d Draft, env envelope, r Record, current bool) error {
-	subject, err := d.Subject()
+func (c Codec) checkBytes(d Draft, env envelope, r Record, current bool) error {
+	subject, err := c.set().subject(d)
 	if err != nil {
 		return err
 	}
@@ -150,7 +177,7 @@ func checkBytes(d Draft, env envelope, r Record, current bool) error {
 	}
 	var again []byte
 	if current {
-		rec, err := Encode(d)
+		rec, err := c.set().encode(d)
 		if err != nil {
 			return err
 		}
@@ -164,27 +191,46 @@ func checkBytes(d Draft, env envelope, r Record, current bool) error {
 	return nil
 }
 
-func (env envelope) meta() (Meta, error) {
+func (env envelope) meta(entity Entity) (Meta, error) {
 	actor, err := parseActor(env.Actor)
 	if err != nil {
 		return Meta{}, err
 	}
-	for _, id := range []EventID{env.ID, EventID(env.Writer)} {
-		if _, err := ParseULID[EventID](string(id)); err != nil {
-			return Meta{}, fmt.Errorf("%w: %w", ErrMalformed, err)
-		}
+	if err := env.checkIDs(); err != nil {
+		return Meta{}, fmt.Errorf("%w: %w", ErrMalformed, err)
 	}
-	_, agent, ok := strings.Cut(env.Subject, "/")
-	if !ok {
-		return Meta{}, fmt.Errorf("%w: subject %s", ErrMalformed, Quote(env.Subject))
-	}
-	if agent == "_" {
+	_, token, _ := strings.Cut(env.Subject, "/")
+	agent := AgentID(token)
+	if token == "_" {
 		agent = ""
 	}
+	if env.Subject != entitySubject(entity, agent) {
+		return Meta{}, fmt.Errorf("%w: subject %s of an event about the entity %s", ErrMalformed, Quote(env.Subject), entity)
+	}
 	return Meta{
-		ID: env.ID, Time: env.Time, Actor: actor, Writer: env.Writer, Agent: AgentID(agent),
+		ID: env.ID, Time: env.Time, Actor: actor, Writer: env.Writer, Agent: agent,
 		Cause: env.Cause, Catalog: env.Catalog, Trace: env.Trace,
 	}, nil
+}
+
+func (env envelope) checkIDs() error {
+	if _, err := ParseULID[EventID](string(env.ID)); err != nil {
+		return fmt.Errorf("id: %w", err)
+	}
+	if _, err := ParseULID[WriterID](string(env.Writer)); err != nil {
+		return fmt.Errorf("writer: %w", err)
+	}
+	if env.Cause != "" {
+		if _, err := ParseULID[EventID](string(env.Cause)); err != nil {
+			return fmt.Errorf("causationid: %w", err)
+		}
+	}
+	if env.Catalog != "" {
+		if _, err := ParseDigest(string(env.Catalog)); err != nil {
+			return fmt.Errorf("catalog: %w", err)
+		}
+	}
+	return nil
 }
 
 func entitySubject(entity Entity, agent AgentID) string {
@@ -205,7 +251,7 @@ func parseActor(s string) (Actor, error) {
 }
 
 // splitType takes "gatebook.<kind>.v<schema>" apart.
-func splitType(s string) (Kind, int, error) {
+func (c Codec) splitType(s string) (Kind, int, error) {
 	rest, ok := strings.CutPrefix(s, typePrefix)
 	at := strings.LastIndex(rest, ".v")
 	if !ok || at < 0 {
@@ -213,7 +259,7 @@ func splitType(s string) (Kind, int, error) {
 	}
 	kind := Kind(rest[:at])
 	schema, err := strconv.Atoi(rest[at+2:])
-	k, known := kinds[kind]
+	k, known := c.set()[kind]
 	if err != nil || !known || schema < 1 || strconv.Itoa(schema) != rest[at+2:] {
 		return "", 0, fmt.Errorf("%w: type %s", ErrUnknownKind, Quote(s))
 	}
@@ -221,57 +267,4 @@ func splitType(s string) (Kind, int, error) {
 		return "", 0, fmt.Errorf("%w: %s has schema %d, this program knows %d; use a newer gatebook", ErrUnknownKind, kind, schema, k.schema)
 	}
 	return kind, schema, nil
-}
-
-// Upcaster turns the data of one schema of a kind into the next one's. Up is
-// pure: raw JSON in, raw JSON out.
-type Upcaster struct {
-	Kind Kind
-	From int // to From+1
-	Up   func(jsontext.Value) (jsontext.Value, error)
-}
-
-// chain maps a schema to the step out of it.
-type chain map[int]func(jsontext.Value) (jsontext.Value, error)
-
-// NewCodec checks that for every kind the steps lead from each older schema to
-// today's without gap or double, else [ErrUpcasters].
-func NewCodec(steps ...Upcaster) (Codec, error) {
-	c := Codec{chains: map[Kind]chain{}}
-	for _, s := range steps {
-		k, ok := kinds[s.Kind]
-		if !ok || s.From < 1 || s.From >= k.schema || s.Up == nil {
-			return Codec{}, fmt.Errorf("%w: %s from schema %d", ErrUpcasters, s.Kind, s.From)
-		}
-		if c.chains[s.Kind] == nil {
-			c.chains[s.Kind] = chain{}
-		}
-		if c.chains[s.Kind][s.From] != nil {
-			return Codec{}, fmt.Errorf("%w: two steps for %s from schema %d", ErrUpcasters, s.Kind, s.From)
-		}
-		c.chains[s.Kind][s.From] = s.Up
-	}
-	for kind, k := range kinds {
-		for v := 1; v < k.schema; v++ {
-			if c.chains[kind][v] == nil {
-				return Codec{}, fmt.Errorf("%w: no step for %s from schema %d", ErrUpcasters, kind, v)
-			}
-		}
-	}
-	return c, nil
-}
-
-func (c Codec) upcast(kind Kind, schema int, data jsontext.Value) (jsontext.Value, error) {
-	for v := schema; v < kinds[kind].schema; v++ {
-		up := c.chains[kind][v]
-		if up == nil {
-			return nil, fmt.Errorf("%w: %s schema %d, and no upcaster", ErrUnknownKind, kind, v)
-		}
-		next, err := up(data)
-		if err != nil {
-			return nil, fmt.Errorf("%w: upcast %s from schema %d: %w", ErrMalformed, kind, v, err)
-		}
-		data = next
-	}
-	return data, nil
 }

@@ -1,7 +1,5 @@
 package events
 
-import "fmt"
-
 // Event is one fact. The set is closed: only this package adds members.
 type Event interface {
 	// Kind is the fact's name, for ever.
@@ -83,20 +81,7 @@ type Recorded struct {
 
 // Subject is where d is written: ev.main.<entity>.<agent or _>.<event_kind>.
 // It has few values; every other id is in the body.
-func (d Draft) Subject() (string, error) {
-	k, ok := kinds[d.Event.Kind()]
-	if !ok {
-		return "", fmt.Errorf("%w: %s", ErrUnknownKind, Quote(string(d.Event.Kind())))
-	}
-	agent := "_"
-	if d.Agent != "" {
-		if _, err := ParseAgentID(string(d.Agent)); err != nil {
-			return "", err
-		}
-		agent = string(d.Agent)
-	}
-	return subjectPrefix + string(k.entity) + "." + agent + "." + k.token, nil
-}
+func (d Draft) Subject() (string, error) { return kinds.subject(d) }
 
 // SubjectPattern matches every subject of the book.
 const SubjectPattern = subjectPrefix + ">"

@@ -2,6 +2,8 @@ package events
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json"
@@ -44,8 +46,11 @@ type shape struct {
 	decode func(jsontext.Value) (Event, error)
 }
 
-// kinds is the closed set, constant after start.
-var kinds = map[Kind]shape{
+// kindSet is a closed set of kinds.
+type kindSet map[Kind]shape
+
+// kinds is the set of today, constant after start.
+var kinds = kindSet{
 	KindAgentEnrolled:      of[AgentEnrolled](EntityAgent, 1),
 	KindAgentReleased:      of[AgentReleased](EntityAgent, 1),
 	KindProfileSet:         of[ProfileSet](EntityAgent, 1),
@@ -69,6 +74,27 @@ var kinds = map[Kind]shape{
 	KindIntakeRefused:      of[IntakeRefused](EntityEngine, 1),
 	KindAccessRefused:      of[AccessRefused](EntityEngine, 1),
 	KindSubjectErased:      of[SubjectErased](EntityEngine, 1),
+}
+
+// Kinds lists every kind, sorted by name.
+func Kinds() []Kind { return slices.Sorted(maps.Keys(kinds)) }
+
+func (set kindSet) subject(d Draft) (string, error) {
+	if d.Event == nil {
+		return "", fmt.Errorf("%w: a draft without an event", ErrUnknownKind)
+	}
+	k, ok := set[d.Event.Kind()]
+	if !ok {
+		return "", fmt.Errorf("%w: %s", ErrUnknownKind, Quote(string(d.Event.Kind())))
+	}
+	agent := "_"
+	if d.Agent != "" {
+		if _, err := ParseAgentID(string(d.Agent)); err != nil {
+			return "", err
+		}
+		agent = string(d.Agent)
+	}
+	return subjectPrefix + string(k.entity) + "." + agent + "." + k.token, nil
 }
 
 func of[E Event](entity Entity, schema int) shape {

@@ -29,7 +29,8 @@ func Escape(s string) string {
 	return strings.ReplaceAll(q[1:len(q)-1], `\"`, `"`)
 }
 
-// strconv.Quote escapes what is not printable; that includes Cc, Cf, Zl and Zp.
-func quote(s string) string { return strconv.QuoteToGraphic(s) }
+// strconv.Quote escapes what is not printable: Cc, Cf, Zl, Zp, and every space but
+// the ASCII one.
+func quote(s string) string { return strconv.Quote(s) }
 
 func unsafeRune(r rune) bool { return !unicode.IsPrint(r) || r == '\\' || r == unicode.ReplacementChar }

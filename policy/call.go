@@ -1,6 +1,20 @@
 package policy
 
-import "gatebook/events"
+import (
+	"crypto/subtle"
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"gatebook/events"
+)
+
+// The bounds of texts that a decision copies into the book, in bytes.
+const (
+	MaxSender = 256
+	MaxTask   = 8 << 10
+	maxReason = 1 << 10
+)
 
 // CallRequest is one tool call as the intake made it: decoded once, arguments
 // canonical and already redacted in Arguments.
@@ -17,6 +31,10 @@ type CallRequest struct {
 	Paths []Path
 	// Malformed, where not nil, makes the verdict reject.
 	Malformed *Malformed
+	// Unredactable says that the arguments could not be redacted, Unkept that
+	// their text could not be kept: either way the record would not be whole, and
+	// the verdict is deny.
+	Unredactable, Unkept bool
 }
 
 // Malformed says which field of a request is wrong and why. It is an error so
@@ -58,12 +76,16 @@ type RoundFacts struct {
 	Session      string // effective session profile; empty: none, longtime decides
 	Principal    events.Principal
 	Steps        int64 // calls decided so far
+	OpenCalls    int64 // allowed or staged, not ended
 }
 
 // ToolFacts are what the tool registry says about the named tool.
 type ToolFacts struct {
 	Known      bool
 	Definition events.Digest
+	// Tier is what the wiring says of a tool that is not in the closed list of
+	// built-in tools; empty or unknown counts as privileged. The list wins.
+	Tier events.Tier
 }
 
 // PriorCall is an earlier call of the same round under the same key.
@@ -78,4 +100,284 @@ type PriorCall struct {
 type CallDecision struct {
 	Decided events.CallDecided
 	Replays events.CallID
+}
+
+// DecideCall is the gate: the verdict on one call, as the event to record. The
+// layers are asked in their order and the first that refuses is reported. It is
+// total: whatever it is given, it answers, and what it does not know it denies.
+//
+// The event names round, step and principal only where the round is the
+// agent's own, and takes the idempotency key only where the handle was right and
+// the key was free, so that at most one decision of a round has a key.
+func DecideCall(c *Compiled, req CallRequest, f CallFacts) CallDecision {
+	if c == nil {
+		c = new(Compiled)
+	}
+	g := newGate(c, req, f)
+	no := g.first(refuseMalformed, refuseUnrecordable, refuseDegraded, refuseRound)
+	free := no == nil && f.Prior.Call == ""
+	if no == nil && req.Key != "" && !free {
+		if f.Prior.Tool == req.Tool && f.Prior.MAC == req.Arguments.MAC && f.Prior.MAC != "" {
+			return CallDecision{Replays: f.Prior.Call}
+		}
+		no = reject("key", "the key "+events.Quote(req.Key)+" was used in this round for another call; use a new key for a new call")
+	}
+	if no == nil {
+		no = g.first(refuseEnded, refuseOpenCalls, refuseTool, refusePhase, refuseRole, refusePath, refuseProfile)
+	}
+	return CallDecision{Decided: g.decided(no, free)}
+}
+
+// gate is one decision in the making.
+type gate struct {
+	c         *Compiled
+	req       CallRequest
+	facts     CallFacts
+	mine      bool // the round exists and is the agent's
+	matched   bool // and its handle is right
+	phase     int
+	tier      events.Tier
+	profile   string // in effect
+	agent     Agent
+	inCatalog bool
+}
+
+// refused says which layer refuses, by which rule, and why.
+type refused struct {
+	verdict      events.Verdict
+	layer        events.Layer
+	rule, reason string
+}
+
+func deny(layer events.Layer, rule, reason string) *refused {
+	return &refused{events.Deny, layer, rule, reason}
+}
+
+func reject(field, reason string) *refused {
+	return &refused{events.Reject, events.LayerDecode, field, reason}
+}
+
+func newGate(c *Compiled, req CallRequest, f CallFacts) *gate {
+	g := &gate{c: c, req: req, facts: f}
+	g.mine = f.Round.Round != "" && f.Round.Round == req.Round && req.Agent != "" && f.Round.Agent == req.Agent
+	if !g.mine {
+		g.facts.Round = RoundFacts{}
+	}
+	g.matched = g.mine && sameHandle(req.HandleHash, f.Round.HandleHash)
+	g.phase = c.PhaseInForce(f.PhaseSet)
+	g.tier = events.Privileged
+	if req.Tool.Owner == OwnerBuiltin {
+		g.tier = tierOf(req.Tool.Name, f.Tool.Tier)
+	}
+	g.profile = c.profileInEffect(g.facts.Round.Session, f.Agent.Longtime)
+	g.agent, g.inCatalog = c.catalog.Agents[req.Agent]
+	return g
+}
+
+// sameHandle compares in constant time; an empty hash is the hash of nothing.
+func sameHandle(a, b events.Digest) bool {
+	return a != "" && subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1
+}
+
+// profileInEffect is the session's, else the longtime one, else none. One that
+// is not declared is none: it does not give way to the next.
+func (c *Compiled) profileInEffect(session, longtime string) string {
+	name := session
+	if name == "" {
+		name = longtime
+	}
+	if _, ok := c.profiles[name]; !ok {
+		return NoProfile
+	}
+	return name
+}
+
+func (g *gate) first(layers ...func(*gate) *refused) *refused {
+	for _, layer := range layers {
+		if no := layer(g); no != nil {
+			return no
+		}
+	}
+	return nil
+}
+
+func refuseMalformed(g *gate) *refused {
+	if m := g.req.Malformed; m != nil {
+		return reject(m.Field, m.Error())
+	}
+	if n := g.req.Tool.Name; n == "" || len(n) > events.MaxName || !utf8.ValidString(n) {
+		return reject("tool", fmt.Sprintf("tool: want a name of 1 to %d bytes", events.MaxName))
+	}
+	if k := g.req.Key; len(k) > events.MaxName || !utf8.ValidString(k) {
+		return reject("key", fmt.Sprintf("key: want at most %d bytes", events.MaxName))
+	}
+	return nil
+}
+
+// refuseUnrecordable: no record, no action.
+func refuseUnrecordable(g *gate) *refused {
+	switch {
+	case g.req.Unredactable:
+		return deny(events.LayerDecode, "redaction", "the arguments could not be redacted, so they cannot be recorded and nothing was run")
+	case g.req.Unkept:
+		return deny(events.LayerEngine, "blob", "the arguments could not be kept, so nothing was run; an operator finds the cause with gatebook doctor")
+	}
+	return nil
+}
+
+func refuseDegraded(g *gate) *refused {
+	if g.facts.Degraded {
+		return deny(events.LayerEngine, "degraded", "the engine cannot act now; nothing was run; an operator finds the cause with gatebook doctor")
+	}
+	return nil
+}
+
+// refuseRound gives one answer for a round that does not exist, one of another
+// agent, and a wrong handle, so that nothing can be learned by trying.
+func refuseRound(g *gate) *refused {
+	if !g.matched {
+		return deny(events.LayerRound, "handle", "you have no round of this id and handle; a call needs the id and the handle of the round it serves, as the channel that began the round passed them on")
+	}
+	return nil
+}
+
+func refuseEnded(g *gate) *refused {
+	if !g.facts.Round.Open {
+		return deny(events.LayerRound, "ended", "round "+string(g.req.Round)+" has ended; a call needs an open round: let the channel begin a new one")
+	}
+	return nil
+}
+
+// MaxOpenCalls is how many calls of a round may be without an end at once.
+const MaxOpenCalls = 64
+
+func refuseOpenCalls(g *gate) *refused {
+	if g.facts.Round.OpenCalls >= MaxOpenCalls {
+		return deny(events.LayerRound, "open_calls", fmt.Sprintf("%d calls of this round have not ended; wait for one of them", g.facts.Round.OpenCalls))
+	}
+	return nil
+}
+
+func refuseTool(g *gate) *refused {
+	if g.req.Tool.Owner != OwnerBuiltin || !g.facts.Tool.Known {
+		return &refused{events.NotFound, events.LayerTool, "unknown", "there is no tool " + g.name() + "; names are exact, case included"}
+	}
+	return nil
+}
+
+func refusePhase(g *gate) *refused {
+	if g.phase < 2 && g.tier != events.ReadOnly {
+		return deny(events.LayerPhase, "phase", fmt.Sprintf(
+			"phase %d offers only read_only tools and %s is %s; an approver can raise the phase with gatebook phase 2, where the catalog says phase: 2", g.phase, g.name(), g.tier))
+	}
+	return nil
+}
+
+func refuseRole(g *gate) *refused {
+	switch {
+	case !g.inCatalog:
+		return deny(events.LayerRole, "catalog", "the catalog in force has no agent of this id; an approver can add it with gatebook agent add")
+	case !g.facts.Agent.Enrolled:
+		return deny(events.LayerRole, "enrolled", "this agent is not enrolled, or it was released; a released id is never given again")
+	case !g.c.roles[g.agent.Role][g.req.Tool.Name]:
+		return deny(events.LayerRole, "grant", fmt.Sprintf("the role %s does not grant %s; it grants %s; an approver can add a grant in the catalog",
+			g.agent.Role, g.name(), g.c.roles[g.agent.Role]))
+	}
+	return nil
+}
+
+func refusePath(g *gate) *refused {
+	for _, p := range g.req.Paths {
+		if p.Leaves() {
+			return deny(events.LayerRole, "workspace", "the path "+events.Quote(p.given)+" leaves the workspace; name a path inside it, without .. steps that lead out")
+		}
+		if p.Reserved() {
+			return deny(events.LayerRole, "trash", "the path "+events.Quote(p.given)+" is in the trash folder; use file.trash to look at it and file.restore to take something out")
+		}
+	}
+	return nil
+}
+
+func refuseProfile(g *gate) *refused {
+	if g.c.profiles[g.profile][g.req.Tool.Name] {
+		return nil
+	}
+	return deny(events.LayerProfile, "profile", fmt.Sprintf("the profile in effect, %s, does not allow %s; it allows %s; who talks in the round, or the agent's longtime profile, decides which profile that is",
+		g.profile, g.name(), g.c.profiles[g.profile]))
+}
+
+func (g *gate) name() string { return events.Escape(g.req.Tool.Name) }
+
+// String lists the first tools of s for people.
+func (s toolSet) String() string {
+	const most = 12
+	names := inOrder(s)
+	switch {
+	case len(names) == 0:
+		return "nothing"
+	case len(names) > most:
+		return strings.Join(names[:most], ", ") + fmt.Sprintf(" and %d more", len(names)-most)
+	}
+	return strings.Join(names, ", ")
+}
+
+// decided is the event; no is nil where every layer allows.
+func (g *gate) decided(no *refused, free bool) events.CallDecided {
+	r := g.facts.Round
+	d := events.CallDecided{
+		Call: g.req.Call, Round: r.Round, Conversation: r.Conversation, Principal: r.Principal,
+		Tool:      events.ToolKey{Owner: cut(g.req.Tool.Owner, events.MaxName), Name: cut(g.req.Tool.Name, events.MaxName)},
+		Arguments: g.req.Arguments, Verdict: events.Allow, Tier: g.tier, Profile: g.profile,
+		Facts: events.CallFacts{
+			Phase: g.phase, Role: g.agent.Role, RoleVersion: g.c.catalog.Roles[g.agent.Role].Version,
+			SessionProfile: r.Session, LongtimeProfile: g.facts.Agent.Longtime,
+			RoundOpen: r.Open, HandleMatched: g.matched, Degraded: g.facts.Degraded,
+		},
+	}
+	if g.mine {
+		d.Step = r.Steps + 1
+	}
+	if free {
+		d.Key = g.req.Key
+	}
+	if g.facts.Tool.Known {
+		d.Definition = g.facts.Tool.Definition
+	}
+	if no != nil {
+		d.Verdict, d.Layer, d.Rule, d.Reason = no.verdict, no.layer, cut(no.rule, events.MaxName), cut(no.reason, maxReason)
+		d.Arguments = refusedArguments(d.Arguments)
+	}
+	return d
+}
+
+// refusedArguments keeps digest, size and the first bytes: the blob of a refused
+// call is not kept, so it is not named.
+func refusedArguments(a events.Arguments) events.Arguments {
+	if len(a.Text.Text) > events.MaxPreview {
+		a.Text.Text = cut(a.Text.Text, events.MaxPreview)
+		a.Truncated = true
+	}
+	a.Blob = ""
+	return a
+}
+
+// cut is the first most bytes of s, cut between runes, in valid UTF-8.
+func cut(s string, most int) string {
+	s = strings.ToValidUTF8(s, "\uFFFD")
+	if len(s) <= most {
+		return s
+	}
+	for most > 0 && !utf8.RuneStart(s[most]) {
+		most--
+	}
+	return s[:most]
+}
+
+// MayAskOutcome says whether agent, with the handle of asked, may hear how a
+// call of callRound ended: both rounds are the agent's, open or ended, and of the
+// same conversation.
+func MayAskOutcome(agent events.AgentID, handle events.Digest, asked, callRound RoundFacts) bool {
+	mine := agent != "" && asked.Agent == agent && callRound.Agent == agent
+	return mine && sameHandle(handle, asked.HandleHash) &&
+		asked.Conversation != "" && asked.Conversation == callRound.Conversation
 }

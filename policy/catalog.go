@@ -11,7 +11,9 @@ import (
 var ErrCatalog = errors.New("the catalog is not valid")
 
 // Catalog is everything that people declare. It holds no secret: public keys
-// only. Its canonical form is RFC 8785 JSON; that form's SHA-256 is its digest.
+// only. Its canonical form is RFC 8785 JSON, with lists sorted and defaults left
+// out, so that two catalogs that mean the same are the same bytes; the SHA-256
+// of that form is its digest.
 type Catalog struct {
 	// Schema is the version of this format: 1.
 	Schema int `json:"schema"`
@@ -93,7 +95,8 @@ type Person struct {
 	Supervisor bool             `json:"supervisor,omitzero"`
 	Operator   bool             `json:"operator,omitzero"`
 	// ObservableAgents bounds feed, views and search; "*", alone, is all agents
-	// and must be written out.
+	// and must be written out. It may name agents that are released already:
+	// their history stays.
 	ObservableAgents []string `json:"observable_agents,omitzero"`
 }
 
@@ -117,7 +120,7 @@ type Fault struct {
 	Text string
 }
 
-func (f *Fault) Error() string { return f.Path + ": " + f.Text }
+func (f *Fault) Error() string { return events.Escape(f.Path) + ": " + f.Text }
 
 // NoProfile is the built-in profile that allows nothing. It cannot be declared.
 const NoProfile = "none"

@@ -1,6 +1,13 @@
 package policy
 
-import "gatebook/events"
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"unicode/utf8"
+
+	"gatebook/events"
+)
 
 // RoundRequest is a channel's wish to begin a round.
 type RoundRequest struct {
@@ -64,4 +71,184 @@ type RoundEndRequest struct {
 	HandleHash events.Digest
 	End        events.RoundEnd
 	Reason     string
+}
+
+// guestSuffix makes a channel's guest out of the channel's id.
+const guestSuffix = "-guest"
+
+// BeginRound answers a channel's wish. A repeated wish gives the same round and
+// no events; a granted one gives conversation.opened (where it is new),
+// round.begun and, where what was asked for is not had, profile.defaulted, all
+// about req.Agent.
+func BeginRound(c *Compiled, req RoundRequest, f RoundBeginFacts) RoundDecision {
+	if no := checkBegin(req); no != nil {
+		return RoundDecision{Refusal: no}
+	}
+	ch, no := serves(c, req, f.Agent)
+	if no != nil {
+		return RoundDecision{Refusal: no}
+	}
+	if same := f.SameHandle; same.Round != "" {
+		if same.Channel == req.Channel && same.Agent == req.Agent && sameHandle(same.HandleHash, req.HandleHash) {
+			return RoundDecision{Round: same.Round}
+		}
+		return RoundDecision{Refusal: refuse("conflict", "this handle belongs to another round; make a new random handle for each round")}
+	}
+	var out []events.Event
+	conversation := req.Conversation
+	if conversation == "" {
+		conversation = req.NewConversation
+		out = append(out, events.ConversationOpened{Conversation: conversation, Channel: req.Channel, Fresh: req.Fresh})
+	} else if no := goesOn(req, f.Conversation); no != nil {
+		return RoundDecision{Refusal: no}
+	}
+	principal, most := talks(ch, req.Channel, req.Sender)
+	effective, why := c.sessionProfile(req.Profile, most)
+	begun := events.RoundBegun{
+		Round: req.Round, Conversation: conversation, Channel: req.Channel, HandleHash: req.HandleHash,
+		Principal: principal, Sender: events.Plain(req.Sender),
+		Requested: cut(req.Profile, events.MaxName), Effective: effective,
+		Task: events.Plain(req.Task), Timeout: c.Limits().RoundTimeout,
+	}
+	if req.Model != "" {
+		begun.Model = events.Model{Name: req.Model, Known: "claimed"}
+	}
+	out = append(out, begun)
+	if why != "" {
+		out = append(out, events.ProfileDefaulted{Round: req.Round, Asked: begun.Requested, Reason: why})
+	}
+	return RoundDecision{Events: out, Round: req.Round}
+}
+
+func refuse(code, reason string) *Refusal { return &Refusal{Code: code, Reason: reason} }
+
+func checkBegin(req RoundRequest) *Refusal {
+	if _, err := events.ParseDigest(string(req.HandleHash)); err != nil {
+		return refuse("invalid", "handle_hash: want the SHA-256 of the handle in 64 lower-case hexadecimal digits")
+	}
+	if req.Round == "" || req.NewConversation == "" {
+		return refuse("invalid", "the wish came without fresh ids")
+	}
+	for _, t := range []struct {
+		field, text string
+		most        int
+	}{{"sender", req.Sender, MaxSender}, {"model", req.Model, events.MaxName}, {"task", req.Task, MaxTask}} {
+		if len(t.text) > t.most || !utf8.ValidString(t.text) {
+			return refuse("invalid", fmt.Sprintf("%s: want at most %d bytes of UTF-8", t.field, t.most))
+		}
+	}
+	if req.Conversation != "" && req.Fresh {
+		return refuse("invalid", "only a new conversation can be fresh: leave out the conversation, or fresh")
+	}
+	return nil
+}
+
+// serves gives the channel, if it is there and serves the agent. An agent that
+// does not exist and one of other channels get the same answer.
+func serves(c *Compiled, req RoundRequest, agent AgentFacts) (Channel, *Refusal) {
+	if c == nil {
+		return Channel{}, refuse("not_allowed", "no catalog is in force")
+	}
+	ch, ok := c.catalog.Channels[req.Channel]
+	if !ok {
+		return Channel{}, refuse("not_allowed", "the catalog in force has no channel of this id; an approver can add it with gatebook channel add")
+	}
+	_, known := c.catalog.Agents[req.Agent]
+	given := slices.Contains(ch.Agents, "*") || slices.Contains(ch.Agents, string(req.Agent))
+	if !known || !given || !agent.Enrolled {
+		return Channel{}, refuse("unknown_agent", "this channel serves no agent "+events.Quote(string(req.Agent))+"; the channel's entry in the catalog lists the agents it serves")
+	}
+	return ch, nil
+}
+
+// goesOn says why the conversation named cannot get a round, if it cannot.
+func goesOn(req RoundRequest, conv ConversationFacts) *Refusal {
+	if conv.Conversation != req.Conversation || conv.Agent != req.Agent || conv.Channel != req.Channel {
+		return refuse("unknown_conversation", "this channel has no conversation "+events.Quote(string(req.Conversation))+" with this agent; leave it out to open a new one")
+	}
+	if conv.Closed {
+		return refuse("unknown_conversation", "the conversation "+string(req.Conversation)+" is closed; leave it out to open a new one")
+	}
+	if conv.OpenRound != "" {
+		no := refuse("round_open", "the conversation has an open round, "+string(conv.OpenRound)+"; end it first, with gatebook round end "+string(conv.OpenRound)+" and its handle, or let it time out")
+		no.Round = conv.OpenRound
+		return no
+	}
+	return nil
+}
+
+// talks says who the channel's sender is and the most profile of such a round.
+func talks(ch Channel, id events.ChannelID, sender string) (events.Principal, string) {
+	if s, ok := ch.Senders[sender]; ok {
+		return events.Principal{ID: s.Principal, Kind: s.Kind}, orNone(s.Profile)
+	}
+	kind := cmp.Or(ch.Guest.Kind, events.PrincipalUser)
+	return events.Principal{ID: string(id) + guestSuffix, Kind: kind}, orNone(ch.Guest.Profile)
+}
+
+// sessionProfile gives the effective profile of a round, and why it is not the
+// one asked for.
+func (c *Compiled) sessionProfile(asked, most string) (effective, why string) {
+	set, declared := c.profiles[asked]
+	switch {
+	case asked == "" || asked == most:
+		return most, ""
+	case asked == NoProfile:
+		return NoProfile, ""
+	case !declared:
+		return NoProfile, "the catalog declares no profile of this name; names are exact, case included"
+	case !set.within(c.profiles[most]):
+		return NoProfile, "the profile allows more than " + most + ", which is the most for who is talking"
+	}
+	return asked, ""
+}
+
+// EndRound answers a channel's wish to end a round: it must be the channel that
+// began it, with its handle. A round that does not exist, one of another channel
+// and a wrong handle get the same answer.
+func EndRound(req RoundEndRequest, round RoundFacts) RoundDecision {
+	switch {
+	case req.End != events.RoundCompleted && req.End != events.RoundFailed && req.End != events.RoundCancelled:
+		return RoundDecision{Refusal: refuse("invalid", "end: want completed, failed or cancelled")}
+	case round.Round == "" || round.Round != req.Round || req.Channel == "" || round.Channel != req.Channel || !sameHandle(req.HandleHash, round.HandleHash):
+		return RoundDecision{Refusal: refuse("no_round", "this channel has no round of this id and handle")}
+	case !round.Open:
+		return RoundDecision{Refusal: &Refusal{Code: "round_ended", Reason: "the round " + string(round.Round) + " has ended already", Round: round.Round}}
+	}
+	return CloseRound(round, req.End, req.Reason)
+}
+
+// CloseRound ends a round in the engine's own name, because its agent was
+// released, say. A round that is not open gives no events.
+func CloseRound(round RoundFacts, end events.RoundEnd, reason string) RoundDecision {
+	if round.Round == "" || !round.Open {
+		return RoundDecision{Round: round.Round}
+	}
+	return RoundDecision{
+		Round:  round.Round,
+		Events: []events.Event{events.RoundEnded{Round: round.Round, End: end, Reason: cut(reason, maxReason)}},
+	}
+}
+
+// TimeoutRound ends a round that was due; when that is, is the due view's.
+func TimeoutRound(round RoundFacts) RoundDecision {
+	return CloseRound(round, events.RoundTimedOut, "no call within the catalog's round_timeout")
+}
+
+// AbandonRound ends a round whose process is gone.
+func AbandonRound(round RoundFacts) RoundDecision {
+	return CloseRound(round, events.RoundCancelled, "the process that served the round is gone, or its agent was released")
+}
+
+// MayAttach says whether a process of the agent serves the round; nil means yes.
+// A round that does not exist, one of another agent and a wrong handle get the
+// same answer.
+func MayAttach(agent events.AgentID, handle events.Digest, round RoundFacts) *Refusal {
+	switch {
+	case agent == "" || round.Agent != agent || !sameHandle(handle, round.HandleHash):
+		return refuse("no_round", "you have no round of this id and handle")
+	case !round.Open:
+		return &Refusal{Code: "round_ended", Reason: "the round " + string(round.Round) + " has ended", Round: round.Round}
+	}
+	return nil
 }

@@ -1,35 +1,33 @@
 package projections
 
-import (
-	"errors"
-	"iter"
-)
-
-var (
-	// ErrOrder marks an event that is not the next one after the checkpoint.
-	ErrOrder = errors.New("event is not the next after the views' checkpoint")
-	// ErrStore marks a store that cannot be read or written.
-	ErrStore = errors.New("the view store failed")
-)
+import "iter"
 
 // Reader reads rows. Every error wraps [ErrStore].
 type Reader interface {
-	// Get returns a copy of the value, or nil where there is none.
+	// Get returns the value, or nil where there is none; an empty value is not
+	// nil. The caller MUST NOT change it.
 	Get(key []byte) ([]byte, error)
 	// Scan yields the rows of [lower, upper) in key order. Key and value are
-	// valid only until the next step. It stops at the first error, which it
-	// yields as the last pair of nil slices through err.
+	// valid only until the next step and MUST NOT be changed. It stops at the
+	// first error, which it yields with a zero Row. What it holds open is closed
+	// when the loop ends. Nothing may be written to a [Tx] during its Scan.
 	Scan(lower, upper []byte) iter.Seq2[Row, error]
+	// ScanBack is Scan from the last row to the first.
+	ScanBack(lower, upper []byte) iter.Seq2[Row, error]
 }
 
 // Row is one row of a scan.
 type Row struct{ Key, Value []byte }
 
 // Tx is a transaction of the one writer: its reads see its own writes. It MUST
-// be ended by Commit or Discard, and not used after. Not safe for concurrent use.
+// be ended by Commit or Discard, and not used after; Discard after Commit does
+// nothing. Not safe for concurrent use.
 type Tx interface {
 	Reader
+	// Set copies key and takes over value: the caller MUST NOT change it after.
+	// Value may be empty, not nil.
 	Set(key, value []byte) error
+	// Delete of a key without a row does nothing.
 	Delete(key []byte) error
 	// Commit applies the rows at once, atomically, without an fsync: the log is
 	// the truth, and [Store.Sync] bounds what a start has to fold again.
@@ -53,5 +51,6 @@ type Store interface {
 	Snapshot() Snapshot
 	// Sync makes every commit so far durable.
 	Sync() error
+	// Close MUST come after the end of the transaction and of every snapshot.
 	Close() error
 }

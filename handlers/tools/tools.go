@@ -89,6 +89,15 @@ type Entry struct {
 	Digest events.Digest
 }
 
+// Tier is what a tool that is not in the closed list of built-ins says of itself
+// ("" for nothing, which counts as privileged).
+func (e Entry) Tier() events.Tier {
+	if t, ok := e.Tool.(interface{ Tier() events.Tier }); ok {
+		return t.Tier()
+	}
+	return ""
+}
+
 // NewRegistry refuses two tools of one name.
 func NewRegistry(all ...Tool) (*Registry, error) {
 	r := &Registry{tools: map[string]Entry{}}

@@ -1,0 +1,245 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+
+	"gatebook/events"
+	"gatebook/handlers/engine"
+	"gatebook/handlers/people"
+	"gatebook/infra/config"
+	"gatebook/infra/datadir"
+	"gatebook/infra/identity"
+	"gatebook/policy"
+)
+
+// acting is a person at work: who they are, and their connections with either
+// key. It belongs to one goroutine.
+type acting struct {
+	app *App
+	dir *datadir.Dir
+	who events.PersonID
+	// file is the catalog file as it stands, empty where it has faults. The
+	// person's entry in it only helps to choose the key that will do; what a key
+	// may do is the engine's to say.
+	file    policy.Catalog
+	entry   policy.Person
+	read    *client
+	approve *client // nil until asked for
+}
+
+// acting connects with the reading key. Everybody has one, so an engine that is
+// not there is found before anything is changed.
+func (a *App) acting() (*acting, error) {
+	dir, err := a.folder()
+	if err != nil {
+		return nil, err
+	}
+	who, _, err := a.person()
+	if err != nil {
+		return nil, err
+	}
+	read, err := a.reader("view")
+	if err != nil {
+		return nil, err
+	}
+	p := &acting{app: a, dir: dir, who: who, read: read}
+	if p.file, _, err = config.Load(dir.Catalog(), toolNames(a.Extra)...); err == nil {
+		p.entry = p.file.People[who]
+	} else {
+		// The engine says what is wrong with the file where that matters.
+		p.entry = policy.Person{Approver: true, Supervisor: true, Operator: true}
+	}
+	return p, nil
+}
+
+func (p *acting) close() {
+	p.read.close()
+	if p.approve != nil {
+		p.approve.close()
+	}
+}
+
+// as is the same connection for another kind of request.
+func (p *acting) as(c *client, kind string) *client {
+	return &client{c.conn, kind + "." + string(p.who) + "."}
+}
+
+// view is a connection that may read.
+func (p *acting) view(ctx context.Context) (*client, error) {
+	if p.entry.Supervisor || p.entry.Operator {
+		return p.read, nil
+	}
+	c, err := p.approver(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return p.as(c, "view"), nil
+}
+
+// approver is the connection with the approving key; the first use asks for the
+// passphrase.
+func (p *acting) approver(ctx context.Context) (*client, error) {
+	var err error
+	if p.approve == nil {
+		p.approve, err = p.app.approver(ctx)
+	}
+	return p.approve, err
+}
+
+// act sends an act, with the approving key where it needs one or where the
+// person is no operator.
+func (p *acting) act(ctx context.Context, verb string, approves bool, q people.ActRequest) (engine.Done, error) {
+	c := p.as(p.read, "control")
+	if approves || !p.entry.Operator {
+		var err error
+		if c, err = p.approver(ctx); err != nil {
+			return engine.Done{}, err
+		}
+	}
+	var done engine.Done
+	err := c.ask(ctx, verb, q, &done)
+	return done, err
+}
+
+// diff compares the catalog file with what is in force.
+func (p *acting) diff(ctx context.Context) (people.CatalogAnswer, error) {
+	var d people.CatalogAnswer
+	c, err := p.view(ctx)
+	if err != nil {
+		return d, err
+	}
+	err = c.ask(ctx, "catalog", struct{}{}, &d)
+	return d, err
+}
+
+// findAgent looks an agent up; found is false also for one that the person may
+// not observe.
+func (p *acting) findAgent(ctx context.Context, id events.AgentID) (row people.Agent, found bool, err error) {
+	if !p.entry.Supervisor {
+		return row, false, nil
+	}
+	for after := id[:len(id)-1]; ; { // every id from here on, in order
+		var page people.AgentsAnswer
+		if err := p.read.ask(ctx, "agents", people.ListRequest{After: after}, &page); err != nil {
+			return row, false, err
+		}
+		for _, row := range page.Agents {
+			if row.Agent == id {
+				return row, true, nil
+			}
+		}
+		if page.Next == "" || page.Next >= id {
+			return row, false, nil
+		}
+		after = page.Next
+	}
+}
+
+// catalogChange is how one change of the catalog file went.
+type catalogChange struct {
+	Entry   string        `json:"entry"`
+	File    string        `json:"file"`
+	Changed bool          `json:"changed"` // the file
+	InForce bool          `json:"in_force"`
+	Catalog events.Digest `json:"catalog,omitzero"`
+	Seq     events.Seq    `json:"seq,omitzero"`
+	// Waits says why the change is not in force, and Next what puts it there.
+	Waits string `json:"waits,omitzero"`
+	Next  string `json:"next,omitzero"`
+}
+
+// change edits one entry of the catalog file and puts exactly that in force,
+// where the person can; else it waits for an approver.
+func (p *acting) change(ctx context.Context, entry string, edit func([]byte) ([]byte, error)) (catalogChange, error) {
+	out := catalogChange{Entry: entry, File: p.dir.Catalog()}
+	unlock, err := lockCatalog(ctx, p.dir, p.app.Err)
+	if err != nil {
+		return out, err
+	}
+	defer unlock()
+	out.Changed, err = editCatalog(p.dir, edit)
+	if errors.Is(err, fs.ErrExist) {
+		return out, fmt.Errorf("%s is in %s already, and not the same: change it there, then %s", entry, out.File, p.app.command("catalog approve"))
+	}
+	if err != nil {
+		return out, err
+	}
+	err = p.putInForce(ctx, &out)
+	if errors.Is(err, identity.ErrNoPassphrase) || errors.Is(err, fs.ErrNotExist) {
+		out.Waits, err = err.Error(), nil // nobody here can approve
+	}
+	if out.Waits != "" {
+		out.Next = p.app.command("catalog approve")
+	}
+	if err != nil && out.Changed {
+		err = fmt.Errorf("%w\nthe change is in %s and waits for: %s", err, out.File, p.app.command("catalog approve"))
+	}
+	return out, err
+}
+
+func editCatalog(dir *datadir.Dir, edit func([]byte) ([]byte, error)) (changed bool, err error) {
+	data, err := readCatalog(dir)
+	if err != nil {
+		return false, err
+	}
+	next, err := edit(data)
+	if err != nil || string(next) == string(data) {
+		return false, err
+	}
+	return true, config.Write(dir.Catalog(), next)
+}
+
+// putInForce approves the file, if nothing but the entry differs.
+func (p *acting) putInForce(ctx context.Context, out *catalogChange) error {
+	d, err := p.diff(ctx)
+	if err != nil {
+		return err
+	}
+	out.Catalog = d.File
+	switch {
+	case d.Fault != "":
+		return errors.New(d.Fault)
+	case len(d.Changes) == 0:
+		out.InForce = true
+		return nil
+	case !onlyBelow(d.Changes, out.Entry):
+		out.Waits = "the file has other changes too, and an approval would put all of them in force; see " + p.app.command("catalog diff")
+		return nil
+	case d.Widens && !p.entry.Approver:
+		out.Waits = string(p.who) + " is no approver"
+		return nil
+	}
+	// The digest is of the file that was compared: another one is refused.
+	done, err := p.act(ctx, "catalog", d.Widens, people.ActRequest{Digest: d.File})
+	out.InForce, out.Seq = err == nil, done.Seq
+	return err
+}
+
+func onlyBelow(changes []people.Change, entry string) bool {
+	for _, c := range changes {
+		if c.Path != entry && !strings.HasPrefix(c.Path, entry+".") {
+			return false
+		}
+	}
+	return true
+}
+
+// sayChange prints how a change went; done is what holds once it is in force.
+func (a *App) sayChange(out catalogChange, done string) error {
+	if a.flags.json {
+		return a.printJSON(out)
+	}
+	switch {
+	case out.InForce && !out.Changed && out.Seq == 0:
+		fmt.Fprintf(a.Out, "%s already; nothing changed\n", done)
+	case out.InForce:
+		fmt.Fprintf(a.Out, "%s (event %d)\n", done, out.Seq)
+	default:
+		fmt.Fprintf(a.Out, "%s is in %s and waits for an approver (%s)\nto put it in force: %s\n", out.Entry, out.File, out.Waits, out.Next)
+	}
+	return nil
+}

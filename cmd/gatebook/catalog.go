@@ -1,0 +1,124 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"gatebook/handlers/people"
+)
+
+func (a *App) catalogCommand() *cobra.Command {
+	cmd := group(&cobra.Command{Use: "catalog", Short: "Compare the catalog file with what is in force, and approve it"})
+	cmd.AddCommand(a.catalogDiffCommand(), a.catalogApproveCommand())
+	return cmd
+}
+
+func (a *App) catalogDiffCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "diff",
+		Short: "Show what the catalog file would change",
+		Long: `Show what gatebook.yaml would change. A line that begins with + gives more than
+is in force. The exit code is 0 where nothing differs and 1 where something does.
+
+  gatebook catalog diff`,
+		Args: args(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.asActing(func(p *acting) error { return a.catalogDiff(cmd.Context(), p) })
+		},
+	}
+}
+
+// asActing runs do as the person of the keys folder.
+func (a *App) asActing(do func(*acting) error) error {
+	p, err := a.acting()
+	if err != nil {
+		return err
+	}
+	defer p.close()
+	return do(p)
+}
+
+func (a *App) catalogDiff(ctx context.Context, p *acting) error {
+	d, err := p.diff(ctx)
+	if err != nil {
+		return err
+	}
+	if a.flags.json {
+		if err := a.printJSON(d); err != nil || d.Fault == "" && len(d.Changes) == 0 {
+			return err
+		}
+		return errSaid
+	}
+	switch {
+	case d.Fault != "":
+		return errors.New(d.Fault)
+	case len(d.Changes) == 0:
+		fmt.Fprintln(a.Out, "the catalog file is what is in force")
+		return nil
+	}
+	if err := a.printChanges(d); err != nil {
+		return err
+	}
+	fmt.Fprintf(a.Out, "\nto put it in force: %s\n", a.command("catalog approve"))
+	return errSaid
+}
+
+func (a *App) printChanges(d people.CatalogAnswer) error {
+	var rows [][]string
+	for _, c := range d.Changes {
+		mark := ""
+		if c.Widens {
+			mark = "+"
+		}
+		rows = append(rows, []string{mark, c.Text})
+	}
+	return a.table([]string{"", "CHANGE (+ gives more than is in force)"}, rows)
+}
+
+func (a *App) catalogApproveCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "approve",
+		Short: "Put the catalog file in force",
+		Long: `Show what gatebook.yaml changes and put it in force. What gives more than is in
+force takes an approver's passphrase; what only gives less, an operator. A file
+with a fault is refused as a whole, and what was in force stays.
+
+  gatebook catalog approve`,
+		Args: args(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.asActing(func(p *acting) error { return a.catalogApprove(cmd.Context(), p) })
+		},
+	}
+}
+
+func (a *App) catalogApprove(ctx context.Context, p *acting) error {
+	unlock, err := lockCatalog(ctx, p.dir, a.Err)
+	if err != nil {
+		return err
+	}
+	defer unlock()
+	d, err := p.diff(ctx)
+	if err != nil {
+		return err
+	}
+	out := catalogChange{Entry: "catalog", File: p.dir.Catalog(), InForce: true, Catalog: d.File}
+	switch {
+	case d.Fault != "":
+		return fmt.Errorf("the catalog file is refused as a whole, and what was in force stays: %s", d.Fault)
+	case len(d.Changes) == 0:
+		return a.sayChange(out, "the catalog file is in force")
+	case !a.flags.json:
+		if err := a.printChanges(d); err != nil {
+			return err
+		}
+	}
+	done, err := p.act(ctx, "catalog", d.Widens, people.ActRequest{Digest: d.File})
+	if err != nil {
+		return err
+	}
+	out.Seq = done.Seq
+	return a.sayChange(out, "the catalog file is in force")
+}

@@ -1,0 +1,99 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"github.com/spf13/cobra"
+
+	"gatebook/events"
+	"gatebook/infra/config"
+	"gatebook/policy"
+)
+
+type checkAnswer struct {
+	File   string        `json:"file"`
+	Valid  bool          `json:"valid"`
+	Digest events.Digest `json:"digest,omitzero"`
+	Faults []checkFault  `json:"faults"`
+}
+
+type checkFault struct {
+	Line int    `json:"line"`
+	Col  int    `json:"col"`
+	Text string `json:"text"`
+}
+
+func (a *App) checkCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "check [FILE]",
+		Short: "Look for faults in a catalog file, without an engine",
+		Long: `Read a catalog file as the engine does and print every fault on a line of its
+own, with file, line and column. Without FILE it is the data folder's.
+
+  gatebook check draft.yaml`,
+		Args: args(cobra.MaximumNArgs(1)),
+		RunE: func(_ *cobra.Command, given []string) error {
+			file := filepath.Join(a.flags.dir, config.FileName)
+			if len(given) > 0 {
+				file = given[0]
+			}
+			return a.check(file)
+		},
+	}
+}
+
+func (a *App) check(file string) error {
+	out := checkAnswer{File: file, Faults: []checkFault{}}
+	c, _, err := config.Load(file, toolNames(a.Extra)...)
+	if err == nil {
+		var compiled *policy.Compiled
+		if compiled, err = policy.Compile(c, toolNames(a.Extra)...); err == nil {
+			out.Valid, out.Digest = true, compiled.Digest()
+		}
+	}
+	faults := faultsIn(err)
+	if err != nil && len(faults) == 0 {
+		return err
+	}
+	for _, f := range faults {
+		out.Faults = append(out.Faults, checkFault{f.Line, f.Col, f.Text})
+		if !a.flags.json {
+			fmt.Fprintln(a.Out, f.Error())
+		}
+	}
+	switch {
+	case a.flags.json:
+		err = errors.Join(a.printJSON(out), saidUnless(out.Valid))
+	case out.Valid:
+		fmt.Fprintf(a.Out, "%s is valid; its digest is %s\n", events.Escape(file), out.Digest)
+	default:
+		err = errSaid
+	}
+	return err
+}
+
+func saidUnless(yes bool) error {
+	if yes {
+		return nil
+	}
+	return errSaid
+}
+
+// faultsIn finds every fault in a tree of errors, in order.
+func faultsIn(err error) []*config.Fault {
+	switch e := err.(type) { // one step only: the tree is walked here
+	case *config.Fault:
+		return []*config.Fault{e}
+	case interface{ Unwrap() error }:
+		return faultsIn(e.Unwrap())
+	case interface{ Unwrap() []error }:
+		var all []*config.Fault
+		for _, inner := range e.Unwrap() {
+			all = append(all, faultsIn(inner)...)
+		}
+		return all
+	}
+	return nil
+}

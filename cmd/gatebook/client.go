@@ -1,0 +1,204 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/nats-io/nats.go"
+
+	"gatebook/events"
+	"gatebook/handlers/engine"
+	"gatebook/infra/datadir"
+	"gatebook/infra/identity"
+	"gatebook/policy"
+)
+
+// answerTime is how long a command waits for the engine.
+const answerTime = 30 * time.Second
+
+// client is a connection to the engine with one credential.
+type client struct {
+	conn   *nats.Conn
+	prefix string // of its subjects: "view.anna.", "intent.alice."
+}
+
+// connect reaches the engine of a folder with a key.
+func connect(dir *datadir.Dir, key *identity.Key, inbox string, more ...nats.Option) (*nats.Conn, error) {
+	addr, err := dir.ReadAddress()
+	if err != nil {
+		return nil, fmt.Errorf("%w: none ever ran on %s: start one with gatebook serve (%w)", errUnreachable, dir.Path(), err)
+	}
+	opts := append(identity.Options(key, inbox), nats.Timeout(3*time.Second), nats.NoReconnect())
+	conn, err := nats.Connect("nats://"+addr, append(opts, more...)...)
+	if errors.Is(err, nats.ErrAuthorization) {
+		return nil, fmt.Errorf("the engine at %s does not know this key: it is not in the catalog in force, or was released", addr)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w at %s: start it with gatebook serve (%w)", errUnreachable, addr, err)
+	}
+	return conn, nil
+}
+
+// ask sends a request and decodes the answer into what is given. A refusal is an
+// error.
+func (c *client) ask(ctx context.Context, verb string, request, answer any) error {
+	raw, err := c.request(ctx, verb, request)
+	if err != nil {
+		return err
+	}
+	var no engine.Refused
+	if json.Unmarshal(raw, &no) == nil && no.Error.Code != "" {
+		return &problem{no.Error}
+	}
+	if err := json.Unmarshal(raw, answer); err != nil {
+		return fmt.Errorf("the engine's answer cannot be read; is it of another version? %w", err)
+	}
+	return nil
+}
+
+func (c *client) request(ctx context.Context, verb string, request any) ([]byte, error) {
+	body, err := json.Marshal(request)
+	if err != nil {
+		return nil, err
+	}
+	ctx, stop := context.WithTimeout(ctx, answerTime)
+	defer stop()
+	m, err := c.conn.RequestWithContext(ctx, c.prefix+verb, body)
+	switch {
+	case errors.Is(err, nats.ErrNoResponders), errors.Is(err, nats.ErrConnectionClosed):
+		return nil, fmt.Errorf("%w: it took no request (%w)", errUnreachable, err)
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, nats.ErrTimeout):
+		return nil, fmt.Errorf("%w: no answer within %s; this credential may not be allowed to ask", errUnreachable, answerTime)
+	case err != nil:
+		return nil, err
+	}
+	return m.Data, nil
+}
+
+func (c *client) close() { c.conn.Close() }
+
+// problem is a refusal as an error.
+type problem struct{ engine.Problem }
+
+func (p *problem) Error() string { return p.Code + ": " + p.Reason }
+
+// person is who acts: --as, or the one whose key is in the keys folder.
+func (a *App) person() (events.PersonID, *identity.People, error) {
+	people, dir, err := a.people()
+	if err != nil {
+		return "", nil, err
+	}
+	if a.flags.as != "" {
+		id, err := events.ParsePersonID(a.flags.as)
+		if err != nil {
+			return "", nil, usageError{err}
+		}
+		return id, people, nil
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", nil, err
+	}
+	var found []string
+	for _, e := range entries {
+		if name, ok := strings.CutSuffix(e.Name(), ".nk"); ok {
+			found = append(found, name)
+		}
+	}
+	switch len(found) {
+	case 0:
+		return "", nil, fmt.Errorf("there is no person's key in %s: gatebook serve makes yours at the first start; --keys names another folder", dir)
+	case 1:
+		return events.PersonID(found[0]), people, nil
+	}
+	return "", nil, usageError{fmt.Errorf("%s holds keys of several people (%s): say who acts with --as", dir, strings.Join(found, ", "))}
+}
+
+// reader connects with a person's key to read and operate. kind is "view" or
+// "control".
+func (a *App) reader(kind string) (*client, error) {
+	dir, err := a.folder()
+	if err != nil {
+		return nil, err
+	}
+	who, people, err := a.person()
+	if err != nil {
+		return nil, err
+	}
+	key, err := people.Load(who)
+	if err != nil {
+		return nil, err
+	}
+	conn, err := connect(dir, key, policy.InboxOf(string(who)))
+	if err != nil {
+		return nil, err
+	}
+	return &client{conn, kind + "." + string(who) + "."}, nil
+}
+
+// approver connects with a person's approving key; it asks for the passphrase.
+func (a *App) approver(ctx context.Context) (*client, error) {
+	dir, err := a.folder()
+	if err != nil {
+		return nil, err
+	}
+	who, people, err := a.person()
+	if err != nil {
+		return nil, err
+	}
+	pass, err := identity.Passphrase(ctx, a.Getenv, a.Terminal, false)
+	if err != nil {
+		return nil, err
+	}
+	defer clear(pass)
+	key, err := people.LoadApprove(who, pass)
+	if err != nil {
+		return nil, err
+	}
+	defer key.Wipe()
+	conn, err := connect(dir, key, policy.ApproveInboxOf(string(who)))
+	if err != nil {
+		return nil, err
+	}
+	return &client{conn, "review." + string(who) + "."}, nil
+}
+
+// agent connects with the key of an agent of the folder.
+func (a *App) agent(id events.AgentID, more ...nats.Option) (*client, error) {
+	dir, err := a.folder()
+	if err != nil {
+		return nil, err
+	}
+	key, err := identity.LoadKey(identity.AgentKey(dir.Keys(), id))
+	if err != nil {
+		return nil, fmt.Errorf("the key of agent %s: %w", id, err)
+	}
+	conn, err := connect(dir, key, policy.InboxOf(string(id)), more...)
+	if err != nil {
+		return nil, err
+	}
+	return &client{conn, "intent." + string(id) + "."}, nil
+}
+
+// channel connects with the key of a channel of the folder.
+func (a *App) channel(id events.ChannelID) (*client, error) {
+	dir, err := a.folder()
+	if err != nil {
+		return nil, err
+	}
+	key, err := identity.LoadKey(identity.ChannelKey(dir.Keys(), id))
+	if err != nil {
+		return nil, fmt.Errorf("the key of channel %s: %w", id, err)
+	}
+	conn, err := connect(dir, key, policy.InboxOf(string(id)))
+	if err != nil {
+		return nil, err
+	}
+	return &client{conn, "channel." + string(id) + "."}, nil
+}

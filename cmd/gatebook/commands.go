@@ -1,0 +1,19 @@
+package main
+
+import "github.com/spf13/cobra"
+
+// commands are the subcommands, each in the file of its name.
+func (a *App) commands() []*cobra.Command {
+	return []*cobra.Command{
+		a.initCommand(), a.serveCommand(), a.demoCommand(),
+		a.agentCommand(), a.channelCommand(), a.personCommand(), a.catalogCommand(), a.checkCommand(),
+		a.roundCommand(), a.callCommand(), a.phaseCommand(),
+	}
+}
+
+// demoCommand TO BE REPLACED by demo.go
+func (a *App) demoCommand() *cobra.Command {
+	c := &cobra.Command{Use: "demo"}
+	c.AddCommand(a.demoEngineCommand())
+	return c
+}

@@ -1,0 +1,55 @@
+package main
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// command is a command line to show to people: it carries the flags that say
+// which folders and which person this one is about.
+func (a *App) command(rest string) string { return "gatebook" + a.where() + " " + rest }
+
+func (a *App) where() string {
+	where := ""
+	if a.flags.dir != ".gatebook" {
+		where = " --dir " + shellWord(a.flags.dir)
+	}
+	if a.flags.keys != "" {
+		where += " --keys " + shellWord(a.flags.keys)
+	}
+	if a.flags.as != "" {
+		where += " --as " + shellWord(a.flags.as)
+	}
+	return where
+}
+
+var plainWord = regexp.MustCompile(`^[A-Za-z0-9_./:@%+=,-]+$`)
+
+// shellWord is s as one word of a POSIX shell.
+func shellWord(s string) string {
+	if plainWord.MatchString(s) {
+		return s
+	}
+	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
+}
+
+// group is a command that only has subcommands: alone it shows its help, and a
+// word that is none of them is a usage error.
+func group(cmd *cobra.Command) *cobra.Command {
+	cmd.Args = cobra.ArbitraryArgs
+	cmd.SuggestionsMinimumDistance = 2
+	cmd.RunE = func(cmd *cobra.Command, given []string) error {
+		if len(given) == 0 {
+			return cmd.Help()
+		}
+		hint := "see " + cmd.CommandPath() + " --help"
+		if like := cmd.SuggestionsFor(given[0]); len(like) > 0 {
+			hint = "did you mean " + strings.Join(like, " or ") + "?"
+		}
+		return usageError{fmt.Errorf("unknown command %q for %q; %s", given[0], cmd.CommandPath(), hint)}
+	}
+	return cmd
+}

@@ -1,0 +1,343 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io/fs"
+	"runtime"
+	"sync"
+	"time"
+
+	"golang.org/x/mod/sumdb/tlog"
+
+	"gatebook/events"
+	"gatebook/handlers/engine"
+	"gatebook/handlers/intake"
+	"gatebook/handlers/integrity"
+	"gatebook/handlers/people"
+	"gatebook/handlers/redact"
+	"gatebook/handlers/tools"
+	"gatebook/handlers/tools/file"
+	"gatebook/handlers/tools/workspace"
+	"gatebook/infra/blobs"
+	"gatebook/infra/config"
+	"gatebook/infra/datadir"
+	"gatebook/infra/identity"
+	"gatebook/policy"
+)
+
+// nodeConfig says how an engine runs on a data folder.
+type nodeConfig struct {
+	dir    *datadir.Dir
+	port   int
+	verify bool // compare the whole book before being ready
+	// extra are tools beside the built-in ones; the catalog may grant them.
+	extra []tools.Tool
+	// smallDisk makes no ballast, for folders that live for minutes.
+	smallDisk bool
+	singles   bool // no batches; for measurements only
+	drain     time.Duration
+	clock     engine.Clock
+	log       func(level, text string)
+	progress  func(what string, done, of events.Seq)
+}
+
+// node is an engine with everything around it.
+type node struct {
+	cfg      nodeConfig
+	stores   *stores
+	bus      *bus
+	engine   *engine.Engine
+	intake   *intake.Intake
+	people   *people.Handler
+	warnings []string
+	who      identities
+	seen     *violations
+
+	mu    sync.Mutex
+	scrub integrity.Position
+}
+
+// openNode takes the lock, opens and compares the stores, and folds what the
+// views lack. What it returns is ready to run. An error that wraps
+// integrity.ErrDamage is evidence; nothing was changed then.
+func openNode(ctx context.Context, cfg nodeConfig) (_ *node, err error) {
+	n, err := openBook(cfg)
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err != nil {
+			_ = n.close()
+		}
+	}()
+	if n.stores, err = openStores(ctx, cfg, n.bus); err != nil {
+		return nil, err
+	}
+	if err := n.stores.adopt(); err != nil {
+		return nil, err
+	}
+	return n, n.assemble()
+}
+
+// openBook takes the lock and opens the bus, and with it the book's store. No key
+// may connect.
+func openBook(cfg nodeConfig) (*node, error) {
+	n := &node{cfg: cfg}
+	if err := cfg.dir.Lock(); err != nil {
+		return nil, err
+	}
+	var err error
+	if n.bus, err = openBus(cfg, n); err != nil {
+		return nil, errors.Join(err, n.close())
+	}
+	return n, nil
+}
+
+// assemble makes the handlers; nothing of them runs yet.
+func (n *node) assemble() error {
+	dir := n.cfg.dir
+	extra := toolNames(n.cfg.extra)
+	registry, err := tools.NewRegistry(append(file.Tools(workspace.New(dir.Path())), n.cfg.extra...)...)
+	if err != nil {
+		return err
+	}
+	kept, err := blobs.Open(dir.Blobs(), func() events.Instant { return events.InstantOf(n.cfg.clock.Wall()) })
+	if err != nil {
+		return err
+	}
+	mac, err := identity.LoadMACKey(dir.Keys())
+	if err != nil {
+		return err
+	}
+	writer, err := newULID[events.WriterID](n.cfg.clock.Wall(), rand.Reader)
+	if err != nil {
+		return err
+	}
+	masks := redact.New()
+	n.engine = engine.New(engine.Config{
+		Log: n.book(), Reopen: n.reopen, Store: n.stores.views, Tools: registry, ExtraTools: extra,
+		Blobs: kept, Redact: masks, MAC: mac.MAC, Clock: n.cfg.clock, Entropy: rand.Reader,
+		Writer: writer, Incarnation: n.stores.incarnation, Version: version(),
+		Room: func() error { return room(dir) }, Publish: n.bus.send, Identities: n.identify, Drain: n.cfg.drain,
+	})
+	n.intake = intake.New(intake.Config{
+		Loop: n.engine, Tools: registry, Blobs: kept, Redact: masks, MAC: mac.MAC,
+		Send: n.bus.send, Now: n.cfg.clock.Wall, Workers: max(2, runtime.GOMAXPROCS(0)),
+	})
+	n.warnings = append(n.stores.warnings, ownUser()...)
+	if !n.cfg.smallDisk {
+		if w := makeBallast(dir); w != "" {
+			n.warn(w)
+		}
+	}
+	n.people = people.New(people.Config{
+		Loop: n.engine, Store: n.stores.views, Book: n.stores.book, Tools: registry,
+		CatalogFile: func() (*policy.Compiled, error) { return compileFile(dir, extra) },
+		Scrub:       n.position, Send: func(subject string, v any) { n.bus.send(policy.AccountPeople, subject, v) },
+		About: people.About{Version: version(), Writer: writer, Incarnation: n.stores.incarnation, Warnings: n.warnings},
+	})
+	return nil
+}
+
+// book is what the loop appends to.
+func (n *node) book() events.Log {
+	if n.cfg.singles {
+		return oneByOne{currentBook{n.stores}}
+	}
+	return currentBook{n.stores}
+}
+
+func toolNames(all []tools.Tool) []string {
+	var names []string
+	for _, t := range all {
+		names = append(names, t.Definition().Name)
+	}
+	return names
+}
+
+// compileFile reads the catalog file of a folder.
+func compileFile(dir *datadir.Dir, extra []string) (*policy.Compiled, error) {
+	c, _, err := config.Load(dir.Catalog(), extra...)
+	if err != nil {
+		return nil, err
+	}
+	return policy.Compile(c, extra...)
+}
+
+// run works until ctx ends, then drains. Ready is called once commands are
+// taken.
+func (n *node) run(ctx context.Context, ready func() error) error {
+	// The intake outlives the loop's context by the drain: its workers must be
+	// able to hand over what they hold, to be refused.
+	inner, stop := context.WithCancel(context.WithoutCancel(ctx))
+	var all sync.WaitGroup
+	defer all.Wait()
+	defer stop()
+	loop := make(chan error, 1)
+	go func() { loop <- n.engine.Run(ctx) }()
+	all.Go(func() { n.intake.Run(inner) })
+	all.Go(func() { n.housekeep(inner) })
+	all.Go(func() { n.scrubAll(inner) })
+	all.Go(func() { n.report(inner) })
+	if err := n.bus.bind(inner, n); err != nil {
+		return err
+	}
+	if err := n.firstCatalog(inner); err != nil {
+		return err
+	}
+	if n.stores.rebuilt != "" {
+		_ = n.engine.Submit(inner, engine.Note{Fact: events.AlertRaised{Alert: "views_rebuilt", Reason: n.stores.rebuilt}})
+	}
+	if err := ready(); err != nil {
+		return err
+	}
+	err := <-loop
+	if err == nil {
+		n.keepHead()
+	}
+	return err
+}
+
+// reopen restarts the server below a log that does not answer, repeats the
+// start-up checks, and gives the log anew.
+func (n *node) reopen(ctx context.Context) (events.Log, error) {
+	if err := n.bus.restart(ctx); err != nil {
+		return nil, err
+	}
+	if err := n.stores.reopen(ctx, n.bus); err != nil {
+		return nil, err
+	}
+	return n.book(), n.bus.bind(context.WithoutCancel(ctx), n)
+}
+
+// identify takes over who may connect, and cuts who may not any more.
+func (n *node) identify(now map[events.PublicKey]policy.Identity) {
+	for _, gone := range n.who.replace(now) {
+		n.bus.cut(gone)
+	}
+}
+
+// identities is who may connect, for the server to ask. Safe for concurrent use.
+type identities struct {
+	mu  sync.Mutex
+	now map[events.PublicKey]policy.Identity
+}
+
+func (i *identities) find(key events.PublicKey) (policy.Identity, bool) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	id, ok := i.now[key]
+	return id, ok
+}
+
+// replace gives the keys whose rights are gone or changed.
+func (i *identities) replace(now map[events.PublicKey]policy.Identity) []events.PublicKey {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	var gone []events.PublicKey
+	for key, was := range i.now {
+		is, still := now[key]
+		if !still || fmt.Sprint(was) != fmt.Sprint(is) {
+			gone = append(gone, key)
+		}
+	}
+	i.now = now
+	return gone
+}
+
+// housekeep makes the views durable, writes the head, and watches the disk,
+// every second.
+func (n *node) housekeep(ctx context.Context) {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
+		if err := room(n.cfg.dir); err != nil {
+			n.engine.Health().Set(engine.TroubleDisk, err.Error())
+		} else {
+			n.engine.Health().Clear(engine.TroubleDisk)
+		}
+		n.keepHead()
+	}
+}
+
+func (n *node) keepHead() {
+	_, err := integrity.Keep(n.stores.views, n.stores.headNow().Size, func(h integrity.Head) error {
+		err := n.cfg.dir.WriteHead(datadir.Head{
+			Incarnation: h.Incarnation, Size: h.Size, Root: h.Root, Time: events.InstantOf(n.cfg.clock.Wall()),
+		})
+		if err == nil {
+			n.stores.setHead(h)
+		}
+		return err
+	})
+	if err != nil {
+		n.cfg.log("warn", "the head cannot be written: "+err.Error())
+	}
+}
+
+// scrubAll compares the whole book with the tree once, slowly; evidence of
+// damage stops the deciding.
+func (n *node) scrubAll(ctx context.Context) {
+	err := integrity.Scrub(ctx, currentBook{n.stores}, n.stores.views, scrubPause, func(p integrity.Position) {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		n.scrub = p
+	})
+	if errors.Is(err, integrity.ErrDamage) {
+		n.engine.Health().Set(engine.TroubleDamage, err.Error())
+		n.cfg.log("error", "evidence of damage: "+err.Error())
+	}
+}
+
+// scrubPause leaves the disk to others between slices.
+func scrubPause(ctx context.Context) error {
+	timer := time.NewTimer(20 * time.Millisecond)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (n *node) position() integrity.Position {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.scrub
+}
+
+// close lets go of everything; safe after a half start.
+func (n *node) close() error {
+	ctx, stop := context.WithTimeout(context.Background(), 10*time.Second)
+	defer stop()
+	var errs []error
+	if n.stores != nil {
+		errs = append(errs, n.stores.close())
+	}
+	if n.bus != nil {
+		errs = append(errs, n.bus.close(ctx))
+	}
+	errs = append(errs, n.cfg.dir.Unlock())
+	return errors.Join(errs...)
+}
+
+// headOf reads the head; a folder that never had one has the zero head.
+func headOf(dir *datadir.Dir) (integrity.Head, error) {
+	h, err := dir.ReadHead()
+	if errors.Is(err, fs.ErrNotExist) {
+		return integrity.Head{}, nil
+	}
+	if errors.Is(err, datadir.ErrDamaged) {
+		return integrity.Head{}, &integrity.Damage{Reason: err.Error()}
+	}
+	return integrity.Head{Incarnation: h.Incarnation, Size: h.Size, Root: tlog.Hash(h.Root)}, err
+}

@@ -1,0 +1,70 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+	"golang.org/x/term"
+
+	"gatebook/events"
+)
+
+// printJSON prints one value, indented.
+func (a *App) printJSON(v any) error {
+	raw, err := json.Marshal(v, jsontext.WithIndent("  "), jsontext.EscapeForHTML(false))
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(a.Out, "%s\n", raw)
+	return err
+}
+
+// table prints rows under a heading; every cell is escaped for a terminal.
+func (a *App) table(head []string, rows [][]string) error {
+	w := tabwriter.NewWriter(a.Out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, strings.Join(head, "\t"))
+	for _, row := range rows {
+		for i := range row {
+			row[i] = events.Escape(row[i])
+		}
+		fmt.Fprintln(w, strings.Join(row, "\t"))
+	}
+	return w.Flush()
+}
+
+// when prints a time in the person's zone, or UTC.
+func (a *App) when(i events.Instant) string {
+	if i == 0 {
+		return "-"
+	}
+	t := i.Time()
+	if !a.flags.utc {
+		t = t.Local()
+	}
+	return t.Format("2006-01-02 15:04:05 MST")
+}
+
+// took prints a duration for people.
+func took(m events.Micros) string {
+	d := m.Duration()
+	if d >= time.Second {
+		return d.Round(10 * time.Millisecond).String()
+	}
+	return d.Round(10 * time.Microsecond).String()
+}
+
+// clip shortens a cell.
+func clip(s string, most int) string {
+	r := []rune(s)
+	if len(r) <= most {
+		return s
+	}
+	return string(r[:most-1]) + "…"
+}
+
+func isTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }

@@ -1,0 +1,322 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"gatebook/events"
+	"gatebook/handlers/engine"
+	"gatebook/handlers/people"
+	"gatebook/infra/datadir"
+	"gatebook/policy"
+)
+
+func (a *App) roundCommand() *cobra.Command {
+	cmd := group(&cobra.Command{Use: "round", Short: "Begin, end and list rounds"})
+	cmd.AddCommand(a.roundBeginCommand(), a.roundEndCommand(), a.roundListCommand())
+	return cmd
+}
+
+// roundBegin is the request of channel.<id>.round.begin.
+type roundBegin struct {
+	Agent        events.AgentID `json:"agent"`
+	Conversation string         `json:"conversation,omitzero"`
+	Fresh        bool           `json:"fresh,omitzero"`
+	Sender       string         `json:"sender"`
+	Profile      string         `json:"profile,omitzero"`
+	HandleHash   events.Digest  `json:"handle_hash"`
+	Task         string         `json:"task,omitzero"`
+	Model        string         `json:"model,omitzero"`
+}
+
+func (a *App) roundBeginCommand() *cobra.Command {
+	var q roundBegin
+	var agent, channel string
+	cmd := &cobra.Command{
+		Use:   "begin --agent ID",
+		Short: "Begin a round of an agent, in a new conversation unless told",
+		Long: `Begin a round with the key of a channel of the data folder. The round's secret
+handle is kept in a file of the data folder, where call and round end find it.
+
+  gatebook round begin --agent alice --task "say hello"`,
+		Args: args(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var err error
+			if q.Agent, err = agentFlag(agent); err != nil {
+				return err
+			}
+			id, err := events.ParseChannelID(channel)
+			if err != nil {
+				return usageError{err}
+			}
+			if q.Sender == "" {
+				who, _, err := a.person()
+				if err != nil {
+					return fmt.Errorf("who is talking? %w; or say it with --sender", err)
+				}
+				q.Sender = string(who)
+			}
+			return a.roundBegin(cmd.Context(), id, q)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&agent, "agent", "", "the agent")
+	f.StringVar(&channel, "channel", string(terminalChannel), "the channel that brings the input")
+	f.StringVar(&q.Conversation, "conversation", "", "go on with this conversation instead of opening a new one")
+	f.StringVar(&q.Sender, "sender", "", "who is talking, as the channel names them (default: you)")
+	f.StringVar(&q.Profile, "profile", "", "a session profile within what the sender may have")
+	f.StringVar(&q.Task, "task", "", "what the round is for")
+	f.StringVar(&q.Model, "model", "", "the model, as claimed")
+	f.BoolVar(&q.Fresh, "fresh", false, "declare the new conversation free of what came before")
+	a.completeFlag(cmd, "agent", agentsOf)
+	a.completeFlag(cmd, "channel", channelsOf)
+	a.completeFlag(cmd, "profile", profilesOf)
+	return cmd
+}
+
+func agentFlag(s string) (events.AgentID, error) {
+	if s == "" {
+		return "", usageError{errors.New("--agent is missing")}
+	}
+	id, err := events.ParseAgentID(s)
+	if err != nil {
+		return "", usageError{err}
+	}
+	return id, nil
+}
+
+// begin asks with the handle of an agent's file, or with a new one that is in the
+// file before it is used: after a lost answer the next begin finds it.
+func (a *App) roundBegin(ctx context.Context, channel events.ChannelID, q roundBegin) error {
+	dir, err := a.folder()
+	if err != nil {
+		return err
+	}
+	c, err := a.channel(channel)
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	fmt.Fprintf(a.Err, "gatebook: using the key of channel %s\n", channel)
+	was, err := readRound(dir, q.Agent)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+	case err != nil:
+		return err
+	case was.Channel != channel:
+		return fmt.Errorf("agent %s has a round here that channel %s began: %s", q.Agent, was.Channel, a.endHint(q.Agent))
+	default:
+		answer, err := askBegin(ctx, c, was, q)
+		if err == nil && answer.End == "" {
+			return a.goOn(dir, q, was, answer)
+		}
+		if err != nil {
+			return a.beginProblem(q.Agent, err)
+		}
+	}
+	now, err := newRound(channel, a.Random)
+	if err == nil {
+		err = now.write(dir, q.Agent)
+	}
+	if err != nil {
+		return err
+	}
+	answer, err := askBegin(ctx, c, now, q)
+	var no *problem
+	if errors.As(err, &no) { // this handle began nothing
+		err = errors.Join(a.beginProblem(q.Agent, err), os.Remove(roundPath(dir, q.Agent)))
+	}
+	if err != nil {
+		return err
+	}
+	return a.begun(dir, q, now, answer)
+}
+
+func askBegin(ctx context.Context, c *client, r roundFile, q roundBegin) (engine.RoundAnswer, error) {
+	q.HandleHash = r.hash()
+	var answer engine.RoundAnswer
+	err := c.ask(ctx, "round.begin", q, &answer)
+	return answer, err
+}
+
+// goOn follows an answer to the handle of a file: its round is open. Where the
+// file knew that, nothing was begun.
+func (a *App) goOn(dir *datadir.Dir, q roundBegin, was roundFile, answer engine.RoundAnswer) error {
+	if answer.Repeated && was.Round != "" {
+		return &problem{engine.Problem{
+			Code: "round_open", Round: answer.Round,
+			Reason: fmt.Sprintf("agent %s has the open round %s of conversation %s; end it first: %s", q.Agent, answer.Round, answer.Conversation, a.endHint(q.Agent)),
+		}}
+	}
+	return a.begun(dir, q, was, answer)
+}
+
+func (a *App) endHint(agent events.AgentID) string {
+	return a.command("round end --agent " + string(agent))
+}
+
+// beginProblem says how to go on where the conversation has an open round.
+func (a *App) beginProblem(agent events.AgentID, err error) error {
+	var no *problem
+	if errors.As(err, &no) && no.Round != "" {
+		return fmt.Errorf("%w\nwhere it was begun here: %s", err, a.endHint(agent))
+	}
+	return err
+}
+
+func (a *App) begun(dir *datadir.Dir, q roundBegin, r roundFile, answer engine.RoundAnswer) error {
+	r.Round, r.Conversation = answer.Round, answer.Conversation
+	if err := r.write(dir, q.Agent); err != nil {
+		return err
+	}
+	if a.flags.json {
+		return a.printJSON(answer)
+	}
+	fmt.Fprintf(a.Out, "round %s of conversation %s began; %s is talking (%s), profile %s\n",
+		answer.Round, answer.Conversation, answer.Principal, answer.Kind, answer.Profile)
+	switch {
+	case q.Profile != "" && q.Profile != answer.Profile:
+		fmt.Fprintf(a.Err, "gatebook: the profile %s is not given to %s here\n", events.Quote(q.Profile), events.Quote(q.Sender))
+	case q.Profile == "" && answer.Profile == policy.NoProfile:
+		fmt.Fprintf(a.Err, "gatebook: every call will be refused: channel %s gives no profile to %s\n", r.Channel, events.Quote(q.Sender))
+	}
+	return nil
+}
+
+// roundEnd is the request of channel.<id>.round.end.
+type roundEnd struct {
+	Round      events.RoundID  `json:"round"`
+	HandleHash events.Digest   `json:"handle_hash"`
+	End        events.RoundEnd `json:"end"`
+	Reason     string          `json:"reason,omitzero"`
+}
+
+func (a *App) roundEndCommand() *cobra.Command {
+	var agent, end, reason string
+	cmd := &cobra.Command{
+		Use:   "end --agent ID",
+		Short: "End the round that was begun here",
+		Long: `End the round of an agent that round begin began, with the key of its channel.
+
+  gatebook round end --agent alice --end failed --reason "gave up"`,
+		Args: args(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			id, err := agentFlag(agent)
+			if err != nil {
+				return err
+			}
+			switch events.RoundEnd(end) {
+			case events.RoundCompleted, events.RoundFailed, events.RoundCancelled:
+			default:
+				return usageError{fmt.Errorf("--end %s: want completed, failed or cancelled", events.Quote(end))}
+			}
+			return a.roundEnd(cmd.Context(), id, roundEnd{End: events.RoundEnd(end), Reason: reason})
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&agent, "agent", "", "the agent")
+	f.StringVar(&end, "end", string(events.RoundCompleted), "how it ended: completed, failed or cancelled")
+	f.StringVar(&reason, "reason", "", "why, for the book")
+	a.completeFlag(cmd, "agent", agentsOf)
+	return cmd
+}
+
+func (a *App) roundEnd(ctx context.Context, agent events.AgentID, q roundEnd) error {
+	dir, err := a.folder()
+	if err != nil {
+		return err
+	}
+	r, err := a.openRound(dir, agent)
+	if err != nil {
+		return err
+	}
+	c, err := a.channel(r.Channel)
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	fmt.Fprintf(a.Err, "gatebook: using the key of channel %s\n", r.Channel)
+	q.Round, q.HandleHash = r.Round, r.hash()
+	var answer engine.RoundAnswer
+	err = c.ask(ctx, "round.end", q, &answer)
+	var no *problem
+	if errors.As(err, &no) && (no.Code == "round_ended" || no.Code == "no_round") {
+		return errors.Join(err, os.Remove(roundPath(dir, agent))) // the handle is of no more use
+	}
+	if err == nil {
+		err = os.Remove(roundPath(dir, agent))
+	}
+	if err != nil {
+		return err
+	}
+	if a.flags.json {
+		return a.printJSON(answer)
+	}
+	fmt.Fprintf(a.Out, "round %s ended: %s; go on with --conversation %s\n", answer.Round, answer.End, answer.Conversation)
+	return nil
+}
+
+func (a *App) roundListCommand() *cobra.Command {
+	var q people.ListRequest
+	var agent string
+	cmd := &cobra.Command{
+		Use:   "list",
+		Short: "List rounds, newest first",
+		Long: `List the rounds of the agents that you may observe, newest first.
+
+  gatebook round list --agent alice --open`,
+		Args: args(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if agent != "" {
+				var err error
+				if q.Agent, err = agentFlag(agent); err != nil {
+					return err
+				}
+			}
+			c, err := a.reader("view")
+			if err != nil {
+				return err
+			}
+			defer c.close()
+			var page people.RoundsAnswer
+			if err := c.ask(cmd.Context(), "rounds", q, &page); err != nil {
+				return err
+			}
+			return a.printRounds(page)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&agent, "agent", "", "only this agent's")
+	f.BoolVar(&q.Open, "open", false, "only open ones")
+	f.IntVar(&q.Limit, "limit", 50, "how many, at most 200")
+	f.Uint64Var((*uint64)(&q.Before), "before", 0, "older than this event: the next page")
+	a.completeFlag(cmd, "agent", agentsOf)
+	return cmd
+}
+
+func (a *App) printRounds(page people.RoundsAnswer) error {
+	if a.flags.json {
+		return a.printJSON(page)
+	}
+	var rows [][]string
+	for _, r := range page.Rounds {
+		end := string(r.End)
+		if end == "" {
+			end = "open"
+		}
+		rows = append(rows, []string{
+			string(r.Round), string(r.Agent), string(r.Conversation), r.Principal, r.Profile,
+			a.when(r.Begun), fmt.Sprint(r.Steps), end, clip(r.Task, 40),
+		})
+	}
+	err := a.table([]string{"ROUND", "AGENT", "CONVERSATION", "PRINCIPAL", "PROFILE", "BEGUN", "STEPS", "END", "TASK"}, rows)
+	if err == nil && page.Next != 0 {
+		fmt.Fprintf(a.Out, "more: --before %d\n", page.Next)
+	}
+	return err
+}

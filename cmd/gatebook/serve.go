@@ -1,0 +1,202 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"gatebook/events"
+	"gatebook/handlers/engine"
+	"gatebook/infra/blobs"
+	"gatebook/infra/datadir"
+	"gatebook/policy"
+)
+
+// drainTime is how long running tools may finish at a stop.
+const drainTime = 10 * time.Second
+
+func (a *App) serveCommand() *cobra.Command {
+	var opt serveOptions
+	cmd := &cobra.Command{
+		Use:   "serve",
+		Short: "Run the engine; makes the data folder at the first start",
+		Long: `Run the engine on the data folder until SIGTERM or Ctrl-C.
+
+The first start makes the folder with a commented catalog and your two keys: it
+asks for a passphrase on the terminal, or takes it from the file that
+GATEBOOK_PASSPHRASE_FILE names. One line says when the engine is ready.`,
+		Args: args(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return a.serve(cmd.Context(), opt)
+		},
+	}
+	cmd.Flags().IntVar(&opt.port, "port", 0, "the port on 127.0.0.1 (0: a free one, written to the folder)")
+	cmd.Flags().BoolVar(&opt.verify, "verify", false, "compare the whole book with its tree before being ready")
+	return cmd
+}
+
+// serveOptions say how an engine runs; smallDisk and singles are for the
+// demonstration and for measurements.
+type serveOptions struct {
+	port                       int
+	verify, smallDisk, singles bool
+}
+
+func (a *App) serve(ctx context.Context, opt serveOptions) error {
+	dir, first, err := a.serveFolder(ctx)
+	if err != nil {
+		return err
+	}
+	n, err := openNode(ctx, nodeConfig{
+		dir: dir, port: opt.port, verify: opt.verify, smallDisk: opt.smallDisk, singles: opt.singles, extra: a.Extra, drain: drainTime,
+		clock: systemClock{a.Now}, log: a.logLine, progress: a.progress,
+	})
+	if err != nil {
+		return err
+	}
+	err = n.run(ctx, func() error {
+		if err := dir.WriteAddress(n.bus.server.Addr()); err != nil {
+			return err
+		}
+		for _, w := range n.warnings {
+			fmt.Fprintln(a.Err, "gatebook: warning: "+w)
+		}
+		fmt.Fprintf(a.Out, "gatebook is ready on %s, data folder %s\n", n.bus.server.Addr(), dir.Path())
+		if first {
+			fmt.Fprint(a.Out, a.firstCommands())
+		}
+		return nil
+	})
+	return errors.Join(err, n.close())
+}
+
+// serveFolder opens the folder or makes it; first says that no engine ever ran
+// on it.
+func (a *App) serveFolder(ctx context.Context) (dir *datadir.Dir, first bool, err error) {
+	dir, err = datadir.Open(a.flags.dir, false)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		dir, _, err = a.makeFolder(ctx)
+	case err == nil:
+		_, err = dir.ReadIncarnation()
+		if errors.Is(err, fs.ErrNotExist) {
+			if err = damagedFolder(dir); err == nil {
+				dir, _, err = a.makeFolder(ctx) // a broken first attempt
+			}
+		}
+	}
+	if err != nil {
+		return nil, false, err
+	}
+	return dir, !exists(dir.Head()), nil
+}
+
+// firstCommands lead from a new folder to the first allowed call.
+func (a *App) firstCommands() string {
+	return fmt.Sprintf(`In another terminal:
+  gatebook%[1]s agent add alice --role worker
+  gatebook%[1]s round begin --agent alice --task "say hello"
+  gatebook%[1]s call --agent alice file.write '{"path":"hello.txt","content":"hello"}'
+  gatebook%[1]s audit
+`, a.where())
+}
+
+// logLine prints what the server and the stores have to say, from warn on.
+func (a *App) logLine(level, text string) {
+	if level == "info" {
+		return
+	}
+	fmt.Fprintln(a.Err, "gatebook: "+level+": "+text)
+}
+
+// progress shows long work on a terminal.
+func (a *App) progress(what string, done, of events.Seq) {
+	if f, ok := a.Err.(*os.File); ok && isTerminal(f) && of > 0 {
+		end := "\r"
+		if done >= of {
+			end = "\n"
+		}
+		fmt.Fprintf(a.Err, "gatebook: %s %d of %d events%s", what, done, of, end)
+	}
+}
+
+// firstCatalog puts the file in force where nothing is, or where it only
+// narrows what is; what widens waits for an approver.
+func (n *node) firstCatalog(ctx context.Context) error {
+	next, err := compileFile(n.cfg.dir, toolNames(n.cfg.extra))
+	if err != nil && n.stores.catalog != "" {
+		n.warn("the catalog file is not valid; what was in force stays in force: " + err.Error())
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if next.Digest() == n.stores.catalog {
+		return nil
+	}
+	act := engine.Act{By: events.Engine()}
+	if n.stores.catalog == "" {
+		person, err := approvedFirst(n.cfg.dir, next)
+		if err != nil {
+			return err
+		}
+		act.By, act.Approves = events.Actor{Kind: events.ActorPerson, ID: string(person)}, true
+	} else if widens, err := n.widens(next); err != nil || widens {
+		n.warn("the catalog file differs from the catalog in force; see gatebook catalog diff, then gatebook catalog approve")
+		return err
+	}
+	return n.load(ctx, next, act)
+}
+
+func (n *node) widens(next *policy.Compiled) (bool, error) {
+	kept, err := blobs.Open(n.cfg.dir.Blobs(), func() events.Instant { return 0 })
+	if err != nil {
+		return false, err
+	}
+	raw, err := kept.Get(n.stores.catalog)
+	if err != nil {
+		return false, err
+	}
+	parsed, err := policy.ParseCatalog(raw)
+	if err != nil {
+		return false, err
+	}
+	now, err := policy.Compile(parsed, toolNames(n.cfg.extra)...)
+	if err != nil {
+		return false, err
+	}
+	for _, c := range policy.Compare(now, next) {
+		if c.Widens {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// load waits until the loop has answered.
+func (n *node) load(ctx context.Context, next *policy.Compiled, act engine.Act) error {
+	answered := make(chan any, 1)
+	act.Answer = func(v any) { answered <- v }
+	if err := n.engine.Submit(ctx, &engine.LoadCatalog{Act: act, Next: next}); err != nil {
+		return err
+	}
+	select {
+	case v := <-answered:
+		if no, refused := v.(engine.Refused); refused {
+			n.warn("the catalog file is not in force: " + no.Error.Reason)
+		}
+		return nil
+	case <-n.engine.Done():
+		return nil // Run says why
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (n *node) warn(text string) { n.warnings = append(n.warnings, strings.TrimSpace(text)) }

@@ -1,0 +1,66 @@
+package events_test
+
+import (
+	"strings"
+	"testing"
+	"unicode"
+
+	"gatebook/events"
+
+	"pgregory.net/rapid"
+)
+
+func TestQuoteAndEscape(t *testing.T) {
+	for _, row := range []struct{ name, text, quoted, escaped string }{
+		{"plain", "a é 𝄞", `"a é 𝄞"`, "a é 𝄞"},
+		{"empty", "", `""`, ""},
+		{"quotation marks", `say "x"`, `"say \"x\""`, `say "x"`},
+		{"quotation marks beside something unsafe", "say \"x\"\n", `"say \"x\"\n"`, `say "x"\n`},
+		{"O-L02 agentsync#101 U+202E", "a\u202eb", `"a\u202eb"`, `a\u202eb`},
+		{"O-L02 U+2066", "a\u2066b", `"a\u2066b"`, `a\u2066b`},
+		{"O-L02 U+200B", "a\u200bb", `"a\u200bb"`, `a\u200bb`},
+		{"O-L02 U+FEFF", "\ufeffa", `"\ufeffa"`, `\ufeffa`},
+		{"O-L02 line break", "a\nb", `"a\nb"`, `a\nb`},
+		{"O-L02 escape character", "\x1b[31m", `"\x1b[31m"`, `\x1b[31m`},
+		{"carriage return", "a\rb", `"a\rb"`, `a\rb`},
+		{"line separator", "a\u2028b", `"a\u2028b"`, `a\u2028b`},
+		{"a space that is not ASCII's", "a\u00a0b", `"a\u00a0b"`, `a\u00a0b`},
+		{"not UTF-8", "a\xffb", `"a\xffb"`, `a\xffb`},
+		{"what looks escaped already", `a\u202eb`, `"a\\u202eb"`, `a\\u202eb`},
+		{"backslash before a quotation mark", `\"`, `"\\\""`, `\\"`},
+		{"language tag", "a\U000e0041", `"a\U000e0041"`, `a\U000e0041`},
+	} {
+		if got := events.Quote(row.text); got != row.quoted {
+			t.Errorf("%s: quoted %s, want %s", row.name, got, row.quoted)
+		}
+		if got := events.Escape(row.text); got != row.escaped {
+			t.Errorf("%s: escaped %s, want %s", row.name, got, row.escaped)
+		}
+	}
+	long := strings.Repeat("é", 81)
+	if got, want := events.Quote(long), `"`+strings.Repeat("é", 80)+`"… (162 bytes)`; got != want {
+		t.Errorf("a long text: %s", got)
+	}
+	if got := events.Escape(long); got != long {
+		t.Errorf("a long text is cut: %s", got)
+	}
+}
+
+// Nothing that is shown can move a cursor, hide or turn text round, and two texts
+// never look the same.
+func TestShownTextIsSafe(t *testing.T) {
+	hostile := rapid.OneOf(rapid.String(), rapid.StringOf(rapid.SampledFrom([]rune("a\"\\\n\r\x1b\u202e\u2066\u200b\ufeff\u2028"))))
+	rapid.Check(t, func(t *rapid.T) {
+		a, b := hostile.Draw(t, "a"), hostile.Draw(t, "b")
+		for _, show := range []func(string) string{events.Quote, events.Escape} {
+			for _, r := range show(a) {
+				if !unicode.IsPrint(r) {
+					t.Fatalf("%q shows %U", a, r)
+				}
+			}
+		}
+		if a != b && events.Escape(a) == events.Escape(b) {
+			t.Fatalf("%q and %q look the same", a, b)
+		}
+	})
+}

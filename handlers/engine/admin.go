@@ -1,0 +1,232 @@
+package engine
+
+import (
+	"fmt"
+
+	"gatebook/events"
+	"gatebook/policy"
+	"gatebook/projections"
+)
+
+// Act is what every person's act carries: who, and whether it came with the
+// approving credential.
+type Act struct {
+	By       events.Actor
+	Approves bool
+	Answer   Answer
+}
+
+func (*Act) intent() bool { return true }
+
+func (a *Act) refuse(code, reason string) { a.Answer.send(refused(code, reason)) }
+
+// no is the plan of a refused act: recorded, answered.
+func (a *Act) no(action, subject string, r policy.Refusal) plan {
+	return reach(a.By, policy.AccountPeople, action, subject, r, a.Answer)
+}
+
+func (a *Act) done(at events.Record) { a.Answer.send(Done{Seq: at.Seq, Changed: at.Seq != 0}) }
+
+// LoadCatalog puts a catalog in force.
+type LoadCatalog struct {
+	Act
+	Next *policy.Compiled
+}
+
+func (l *LoadCatalog) decide(e *Engine, c *cycle) (plan, error) {
+	facts, no := policy.LoadCatalog(c.catalog, policy.CatalogRequest{By: l.By, Approves: l.Approves, Next: l.Next})
+	if no != nil {
+		return l.no("catalog", string(l.Next.Digest()), *no), nil
+	}
+	if len(facts) > 0 {
+		if _, err := e.cfg.Blobs.Put(l.Next.Canonical()); err != nil {
+			l.refuse("degraded", "the catalog cannot be kept: "+err.Error())
+			return plan{}, nil
+		}
+	}
+	p := plan{actor: l.By, facts: facts}
+	if len(facts) > 0 {
+		p.catalog = l.Next
+	}
+	p.release = func(at events.Record) {
+		if at.Seq == 0 {
+			l.done(at)
+			return
+		}
+		e.again = append(e.again, &enrol{cause: at.ID, then: func() { l.done(at) }})
+	}
+	return p, nil
+}
+
+// enrol brings the agents of the book in line with the catalog in force: one
+// event each, in later cycles than the catalog's own.
+type enrol struct {
+	cause events.EventID
+	then  func()
+}
+
+func (*enrol) intent() bool { return false }
+
+func (*enrol) refuse(string, string) {}
+
+func (n *enrol) decide(e *Engine, c *cycle) (plan, error) {
+	known, err := knownAgents(c.tx)
+	if err != nil {
+		return plan{}, err
+	}
+	todo := policy.Enrolments(c.catalog, known)
+	if len(todo) == 0 {
+		return plan{release: func(events.Record) {
+			e.tellIdentities()
+			if n.then != nil {
+				n.then()
+			}
+		}}, nil
+	}
+	first := todo[0]
+	return plan{
+		agent: first.Agent, actor: events.Engine(), cause: n.cause, facts: []events.Event{first.Event},
+		release: func(events.Record) {
+			if _, gone := first.Event.(events.AgentReleased); gone {
+				e.afterRelease(first.Agent)
+			}
+			e.again = append(e.again, n)
+		},
+	}, nil
+}
+
+// ReleaseAgent lets an agent go for good.
+type ReleaseAgent struct {
+	Act
+	Agent  events.AgentID
+	Reason string
+}
+
+func (r *ReleaseAgent) decide(e *Engine, c *cycle) (plan, error) {
+	agent, err := agentFacts(c.tx, r.Agent)
+	if err != nil {
+		return plan{}, err
+	}
+	facts, no := policy.ReleaseAgent(c.catalog, r.By, r.Approves, agent, r.Reason)
+	if no != nil {
+		return r.no("agent.release", string(r.Agent), *no), nil
+	}
+	return plan{agent: r.Agent, actor: r.By, facts: facts, release: func(at events.Record) {
+		e.afterRelease(r.Agent)
+		e.tellIdentities()
+		r.done(at)
+	}}, nil
+}
+
+// afterRelease ends what a released agent had running and open; each by its own
+// event of a later cycle.
+func (e *Engine) afterRelease(agent events.AgentID) {
+	e.cancelAgent(agent, errGone)
+	snap := e.cfg.Store.Snapshot()
+	defer snap.Close()
+	page, err := projections.Rounds(snap, projections.RoundFilter{Agent: agent, OpenOnly: true, Limit: maxCommands})
+	if err != nil {
+		e.health.Set(TroubleBook, err.Error())
+		return
+	}
+	for _, row := range page.Rows {
+		e.again = append(e.again, closeRound{round: row.Round, gone: true})
+	}
+}
+
+// SetPhase is a person's decision on the phase.
+type SetPhase struct {
+	Act
+	Phase int
+}
+
+func (s *SetPhase) decide(_ *Engine, c *cycle) (plan, error) {
+	state, err := projections.LoadState(c.tx)
+	if err != nil {
+		return plan{}, err
+	}
+	facts, no := policy.SetPhase(c.catalog, s.By, s.Approves, s.Phase, state.Phase)
+	if no != nil {
+		return s.no("phase", fmt.Sprint(s.Phase), *no), nil
+	}
+	return plan{actor: s.By, facts: facts, release: s.done}, nil
+}
+
+// SetLongtime sets or clears an agent's longtime profile.
+type SetLongtime struct {
+	Act
+	Agent   events.AgentID
+	Profile string
+}
+
+func (s *SetLongtime) decide(_ *Engine, c *cycle) (plan, error) {
+	agent, err := agentFacts(c.tx, s.Agent)
+	if err != nil {
+		return plan{}, err
+	}
+	facts, no := policy.SetLongtime(c.catalog, s.By, s.Approves, agent, s.Profile)
+	if no != nil {
+		return s.no("profile.set", string(s.Agent), *no), nil
+	}
+	return plan{agent: s.Agent, actor: s.By, facts: facts, release: s.done}, nil
+}
+
+// AcceptClock takes the wall clock again after a jump.
+type AcceptClock struct{ Act }
+
+func (a *AcceptClock) decide(e *Engine, c *cycle) (plan, error) {
+	if no := policy.AcceptClock(c.catalog, a.By, a.Approves); no != nil {
+		return a.no("clock", "", *no), nil
+	}
+	if !e.time.held {
+		return plan{release: a.done}, nil
+	}
+	return plan{
+		actor: a.By, facts: []events.Event{events.ClockJumped{From: c.now, Wall: events.InstantOf(e.cfg.Clock.Wall()), Accepted: true}},
+		release: func(at events.Record) {
+			e.time.accept()
+			a.done(at)
+		},
+	}, nil
+}
+
+// Note records what was seen outside the loop: refusals that the intake counted,
+// accesses that the server refused.
+type Note struct {
+	Agent events.AgentID // empty for none
+	Fact  events.Event
+}
+
+func (Note) intent() bool { return false }
+
+func (Note) refuse(string, string) {}
+
+func (n Note) decide(*Engine, *cycle) (plan, error) {
+	return plan{agent: n.Agent, actor: events.Engine(), facts: []events.Event{n.Fact}}, nil
+}
+
+// noteJump records that the clock jumped.
+type noteJump struct{ fact events.ClockJumped }
+
+func (noteJump) intent() bool { return false }
+
+func (noteJump) refuse(string, string) {}
+
+func (n noteJump) decide(*Engine, *cycle) (plan, error) {
+	return plan{actor: events.Engine(), facts: []events.Event{n.fact}}, nil
+}
+
+// tellIdentities says who may connect from now on.
+func (e *Engine) tellIdentities() {
+	if e.cfg.Identities == nil {
+		return
+	}
+	snap := e.cfg.Store.Snapshot()
+	defer snap.Close()
+	known, err := knownAgents(snap)
+	if err != nil {
+		e.health.Set(TroubleBook, err.Error())
+		return
+	}
+	e.cfg.Identities(policy.Identities(e.catalog, known))
+}

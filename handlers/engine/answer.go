@@ -1,0 +1,150 @@
+package engine
+
+import (
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"gatebook/events"
+	"gatebook/policy"
+	"gatebook/projections"
+)
+
+// State says where a call is.
+type State string
+
+// The states of a call as its caller sees it.
+const (
+	StateRunning State = "running"
+	StateFinal   State = "final"
+)
+
+// CallAnswer is what an agent hears of a call. The README documents it field by
+// field.
+type CallAnswer struct {
+	Call    events.CallID  `json:"call,omitzero"`
+	Seq     events.Seq     `json:"seq,omitzero"`
+	State   State          `json:"state,omitzero"`
+	Verdict events.Verdict `json:"verdict,omitzero"`
+	Status  events.Status  `json:"status,omitzero"`
+	Layer   events.Layer   `json:"layer,omitzero"`
+	Rule    string         `json:"rule,omitzero"`
+	Reason  string         `json:"reason,omitzero"`
+	// Result is the whole result; absent in a replay and where it is too large.
+	Result jsontext.Value `json:"result,omitzero"`
+	Size   int64          `json:"size,omitzero"`
+	Digest events.MAC     `json:"digest,omitzero"`
+	// Preview is the recorded, redacted beginning of the result.
+	Preview   string `json:"preview,omitzero"`
+	Truncated bool   `json:"truncated,omitzero"`
+	// Cursor asks for the next piece of the recorded result.
+	Cursor   int64  `json:"cursor,omitzero"`
+	Error    string `json:"error,omitzero"`
+	Replayed bool   `json:"replayed,omitzero"`
+}
+
+// Refused is the answer to what was not taken at all: nothing was recorded as a
+// call and nothing runs.
+type Refused struct {
+	Error Problem `json:"error"`
+}
+
+// Problem is a refusal for programs (Code) and people (Reason).
+type Problem struct {
+	Code   string         `json:"code"`
+	Reason string         `json:"reason"`
+	Round  events.RoundID `json:"round,omitzero"`
+}
+
+// RoundAnswer is what a channel hears of a round.
+type RoundAnswer struct {
+	Round        events.RoundID        `json:"round"`
+	Conversation events.ConversationID `json:"conversation"`
+	Profile      string                `json:"profile,omitzero"`
+	Principal    string                `json:"principal,omitzero"`
+	Kind         events.PrincipalKind  `json:"kind,omitzero"`
+	End          events.RoundEnd       `json:"end,omitzero"`
+	Seq          events.Seq            `json:"seq"`
+	Repeated     bool                  `json:"repeated,omitzero"`
+}
+
+// Done is the answer to a person's act: the sequence that it is recorded at.
+type Done struct {
+	Seq     events.Seq `json:"seq"`
+	Changed bool       `json:"changed"`
+}
+
+// Answer sends one answer: exactly one of the types of this file. It MUST NOT
+// block and is called once.
+type Answer func(any)
+
+func (a Answer) send(v any) {
+	if a != nil {
+		a(v)
+	}
+}
+
+func refused(code, reason string) Refused { return Refused{Problem{Code: code, Reason: reason}} }
+
+// recorded is the answer that the book gives for a call.
+func recorded(row projections.AuditRow) CallAnswer {
+	a := CallAnswer{
+		Call: row.Call, Seq: row.Seq, State: StateRunning, Verdict: row.Verdict,
+		Status: row.Status, Layer: row.Layer, Rule: row.Rule, Reason: row.Reason,
+		Size: row.Result.Size, Digest: row.Result.MAC, Preview: row.Result.Preview.Text,
+		Truncated: row.Result.Truncated, Error: row.Error, Replayed: true,
+	}
+	if row.Status != "" {
+		a.State = StateFinal
+	}
+	if row.CompletedSeq != 0 {
+		a.Seq = row.CompletedSeq
+	}
+	return a
+}
+
+// Notice is a message of the feed (audit.<agent>.<verdict or status>) or of an
+// agent's inbox. It is a hint, never authority: who missed one asks the views
+// from a sequence on.
+type Notice struct {
+	Call events.CallID `json:"call"`
+	Seq  events.Seq    `json:"seq"`
+	// Tool is empty in an inbox.
+	Tool string `json:"tool,omitzero"`
+}
+
+// announce tells supervisors of a decided or completed call.
+func (e *Engine) announce(agent events.AgentID, what string, n Notice) {
+	if e.cfg.Publish != nil {
+		e.cfg.Publish(policy.AccountPeople, "audit."+string(agent)+"."+what, n)
+	}
+}
+
+// toInbox tells an agent that a call it did not wait for has ended.
+func (e *Engine) toInbox(agent events.AgentID, call events.CallID, seq events.Seq) {
+	if e.cfg.Publish != nil {
+		e.cfg.Publish(policy.AccountAgents, "inbox."+string(agent), Notice{Call: call, Seq: seq})
+	}
+}
+
+// cut shortens s to at most n bytes on a rune boundary.
+func cut(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n]
+}
+
+// cutRunes is the piece of data from a byte on, at most n bytes and ended on a
+// rune boundary, and where the next piece begins (0 at the end).
+func cutRunes(data []byte, from int64, n int) (string, int64) {
+	rest := string(data[from:])
+	piece := cut(rest, n)
+	if len(piece) == len(rest) {
+		return piece, 0
+	}
+	return piece, from + int64(len(piece))
+}

@@ -1,0 +1,213 @@
+package engine
+
+import (
+	"fmt"
+
+	"gatebook/events"
+	"gatebook/handlers/tools"
+	"gatebook/policy"
+	"gatebook/projections"
+)
+
+// Call is one tool call as the intake prepared it.
+type Call struct {
+	Request policy.CallRequest // Call is given by the loop
+	Tool    tools.Entry        // zero where the tool is not known
+	Known   bool
+	Args    tools.Args
+	Trace   string
+	Answer  Answer // nil where the caller gave no reply subject
+
+	abandoned bool // answered "degraded" while its append was in doubt
+}
+
+func (*Call) intent() bool { return true }
+
+func (k *Call) refuse(code, reason string) {
+	k.Answer.send(CallAnswer{
+		State: StateFinal, Verdict: events.Deny, Status: events.StatusDenied,
+		Layer: events.LayerEngine, Rule: code, Reason: reason,
+	})
+}
+
+func (k *Call) decide(e *Engine, c *cycle) (plan, error) {
+	id, err := newID[events.CallID](e.ids, c.now)
+	if err != nil {
+		return plan{}, err
+	}
+	k.Request.Call = id
+	facts, err := e.callFacts(c, k)
+	if err != nil {
+		return plan{}, err
+	}
+	d := policy.DecideCall(c.catalog, k.Request, facts)
+	p := plan{agent: k.Request.Agent, actor: agentActor(k.Request.Agent), trace: k.Trace}
+	if d.Replays != "" {
+		p.release = func(events.Record) { e.answerRecorded(d.Replays, k.Answer, true) }
+		return p, nil
+	}
+	p.facts = []events.Event{d.Decided}
+	p.release = func(r events.Record) { e.releaseCall(k, d.Decided, r) }
+	return p, nil
+}
+
+// callFacts reads what the decision may see.
+func (e *Engine) callFacts(c *cycle, k *Call) (policy.CallFacts, error) {
+	f := policy.CallFacts{Tool: policy.ToolFacts{Known: k.Known, Definition: k.Tool.Digest}}
+	if k.Known {
+		f.Tool.Tier = k.Tool.Tier()
+	}
+	agent, err := agentFacts(c.tx, k.Request.Agent)
+	if err != nil {
+		return f, err
+	}
+	f.Agent = agent
+	state, err := projections.LoadState(c.tx)
+	if err != nil {
+		return f, err
+	}
+	f.PhaseSet = state.Phase
+	round, found, err := projections.RoundByID(c.tx, k.Request.Round)
+	if err != nil || !found {
+		return f, err
+	}
+	f.Round = roundFacts(round)
+	if k.Request.Key == "" {
+		return f, nil
+	}
+	prior, found, err := projections.CallByKey(c.tx, k.Request.Round, k.Request.Key)
+	if err != nil || !found {
+		return f, err
+	}
+	f.Prior = policy.PriorCall{Call: prior.Call, Tool: prior.Tool, MAC: prior.MAC}
+	return f, nil
+}
+
+// releaseCall starts what was allowed and answers the rest.
+func (e *Engine) releaseCall(k *Call, d events.CallDecided, at events.Record) {
+	seq := at.Seq
+	e.announce(k.Request.Agent, string(d.Verdict), Notice{Call: d.Call, Seq: seq, Tool: d.Tool.Name})
+	status, final := d.Verdict.Final()
+	if final {
+		k.Answer.send(CallAnswer{
+			Call: d.Call, Seq: seq, State: StateFinal, Verdict: d.Verdict, Status: status,
+			Layer: d.Layer, Rule: d.Rule, Reason: d.Reason,
+		})
+		if k.Answer == nil {
+			e.toInbox(k.Request.Agent, d.Call, seq)
+		}
+		return
+	}
+	if k.Answer != nil {
+		e.waiters[d.Call] = append(e.waiters[d.Call], k.Answer)
+	}
+	e.startTool(k, d, at.ID)
+}
+
+// Outcome asks for a call that its agent did not wait for, by id or by key.
+type Outcome struct {
+	Agent      events.AgentID
+	Round      events.RoundID // whose handle this is
+	HandleHash events.Digest
+	Call       events.CallID
+	Key        string // where Call is empty: the key in Round
+	Wait       bool   // answer only when the call has ended
+	Cursor     int64  // where the next piece of the recorded result begins
+	Answer     Answer
+}
+
+func (*Outcome) intent() bool { return true }
+
+func (o *Outcome) refuse(code, reason string) { o.Answer.send(refused(code, reason)) }
+
+func (o *Outcome) decide(e *Engine, c *cycle) (plan, error) {
+	row, found, err := o.find(c)
+	if err != nil {
+		return plan{}, err
+	}
+	asked, _, err := projections.RoundByID(c.tx, o.Round)
+	if err != nil {
+		return plan{}, err
+	}
+	of, _, err := projections.RoundByID(c.tx, row.Round)
+	if err != nil {
+		return plan{}, err
+	}
+	if !found || !policy.MayAskOutcome(o.Agent, o.HandleHash, roundFacts(asked), roundFacts(of)) {
+		return plan{
+			agent: o.Agent, actor: agentActor(o.Agent),
+			facts: []events.Event{events.AccessRefused{
+				Account: string(policy.AccountAgents), Client: string(o.Agent), Action: "outcome",
+				Subject: cut(string(o.Call)+o.Key, events.MaxName), Count: 1,
+			}},
+			release: func(events.Record) {
+				o.refuse("not_found", "no such call in a conversation of this handle")
+			},
+		}, nil
+	}
+	return plan{release: func(events.Record) { o.release(e, row) }}, nil
+}
+
+func (o *Outcome) find(c *cycle) (projections.AuditRow, bool, error) {
+	if o.Call == "" {
+		return projections.CallByKey(c.tx, o.Round, o.Key)
+	}
+	return projections.CallByID(c.tx, o.Call)
+}
+
+func (o *Outcome) release(e *Engine, row projections.AuditRow) {
+	switch {
+	case row.Status == "" && o.Wait:
+		e.waiters[row.Call] = append(e.waiters[row.Call], o.Answer)
+	case o.Cursor > 0:
+		o.Answer.send(e.resultPage(row, o.Cursor))
+	default:
+		o.Answer.send(recorded(row))
+	}
+}
+
+// resultPage is the recorded result from a byte on. Pieces are cut at byte
+// positions of the redacted JSON text and joined by the caller.
+func (e *Engine) resultPage(row projections.AuditRow, from int64) any {
+	if row.Result.Blob == "" {
+		return refused("no_more", "the recorded result is whole in the preview")
+	}
+	data, err := e.cfg.Blobs.Get(row.Result.Blob)
+	if err != nil {
+		return refused("unreadable", "the recorded result cannot be read; gatebook doctor says more")
+	}
+	if from < 0 || from > int64(len(data)) {
+		return refused("invalid", fmt.Sprintf("cursor: the recorded result has %d bytes", len(data)))
+	}
+	text, next := cutRunes(data, from, ResultPage)
+	a := recorded(row)
+	a.Preview, a.Cursor = text, next
+	a.Truncated = next != 0
+	return a
+}
+
+// answerRecorded gives the recorded answer of a call, or waits for it where the
+// call is still running.
+func (e *Engine) answerRecorded(id events.CallID, answer Answer, wait bool) {
+	snap := e.cfg.Store.Snapshot()
+	defer snap.Close()
+	row, found, err := projections.CallByID(snap, id)
+	switch {
+	case err != nil || !found:
+		answer.send(refused("unreadable", "the recorded call cannot be read; gatebook doctor says more"))
+	case row.Status == "" && wait && answer != nil:
+		e.waiters[id] = append(e.waiters[id], func(v any) {
+			if a, ok := v.(CallAnswer); ok {
+				a.Replayed = true
+				v = a
+			}
+			answer(v)
+		})
+	default:
+		answer.send(recorded(row))
+	}
+}
+
+func agentActor(id events.AgentID) events.Actor {
+	return events.Actor{Kind: events.ActorAgent, ID: string(id)}
+}

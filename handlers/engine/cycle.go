@@ -1,0 +1,166 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/oklog/ulid/v2"
+
+	"gatebook/events"
+	"gatebook/policy"
+	"gatebook/projections"
+)
+
+// Command is something that the loop decides: an intent, an outcome, a person's
+// act, a timer. Only this package makes commands; others fill in their fields.
+type Command interface {
+	// decide reads the facts through the cycle and says what to record and what
+	// follows. An error is a broken store and ends the loop.
+	decide(e *Engine, c *cycle) (plan, error)
+	// intent says that somebody outside asks and can be refused.
+	intent() bool
+	// refuse answers that nothing was and will be done.
+	refuse(code, reason string)
+}
+
+// plan is a decision before it is durable.
+type plan struct {
+	cmd   Command
+	agent events.AgentID
+	actor events.Actor
+	cause events.EventID
+	trace string
+	facts []events.Event
+	// catalog, where not nil, is in force for the decisions after this one.
+	catalog *policy.Compiled
+	// release acts, once the facts are durable and folded, with the record of the
+	// last of them (zero where there are none).
+	release func(events.Record)
+
+	records []events.Record
+}
+
+func (p plan) lastRecord() events.Record {
+	if len(p.records) == 0 {
+		return events.Record{}
+	}
+	return p.records[len(p.records)-1]
+}
+
+// cycle is one turn of the loop: one transaction, one append.
+type cycle struct {
+	tx      projections.Tx
+	after   events.Seq
+	catalog *policy.Compiled
+	now     events.Instant
+	plans   []plan
+	count   int
+	bytes   int
+}
+
+func (e *Engine) newCycle() *cycle {
+	return &cycle{tx: e.cfg.Store.Begin(), after: e.last, catalog: e.catalog}
+}
+
+func (c *cycle) last() events.Seq { return c.after + events.Seq(c.count) }
+
+// decisions are the records of each plan that has any.
+func (c *cycle) decisions() [][]events.Record {
+	out := make([][]events.Record, 0, len(c.plans))
+	for _, p := range c.plans {
+		if len(p.records) > 0 {
+			out = append(out, p.records)
+		}
+	}
+	return out
+}
+
+// plan decides one command into the cycle, unless its events do not fit any more.
+func (e *Engine) plan(c *cycle, cmd Command) (fits bool, err error) {
+	var jumped *events.ClockJumped
+	if c.now, jumped = e.time.now(); jumped != nil {
+		e.again = append(e.again, noteJump{*jumped})
+	}
+	p, err := cmd.decide(e, c)
+	if err != nil {
+		return false, err
+	}
+	p.cmd = cmd
+	drafts, err := e.stamp(c, &p)
+	if errors.Is(err, events.ErrTooLarge) || errors.Is(err, events.ErrID) {
+		cmd.refuse("too_large", err.Error())
+		return true, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	size := 0
+	for _, r := range p.records {
+		size += len(r.Body)
+	}
+	if c.count > 0 && (c.count+len(p.records) > maxCycleEvents || c.bytes+size > maxCycleBytes) {
+		return false, nil
+	}
+	for i, d := range drafts {
+		if err := projections.Apply(c.tx, events.Recorded{Draft: d, Seq: p.records[i].Seq}, p.records[i]); err != nil {
+			return false, fmt.Errorf("fold %s: %w", d.Event.Kind(), err)
+		}
+	}
+	c.count += len(p.records)
+	c.bytes += size
+	c.plans = append(c.plans, p)
+	if p.catalog != nil {
+		c.catalog = p.catalog
+	}
+	return true, nil
+}
+
+// stamp makes drafts and records of a plan's facts: only the engine says when,
+// by whom, under which catalog, and at which sequence.
+func (e *Engine) stamp(c *cycle, p *plan) ([]events.Draft, error) {
+	if len(p.facts) == 0 {
+		return nil, nil
+	}
+	drafts := make([]events.Draft, len(p.facts))
+	p.records = make([]events.Record, len(p.facts))
+	for i, fact := range p.facts {
+		id, err := newID[events.EventID](e.ids, c.now)
+		if err != nil {
+			return nil, err
+		}
+		meta := events.Meta{
+			ID: id, Time: c.now, Actor: p.actor, Writer: e.cfg.Writer, Agent: p.agent,
+			Cause: p.cause, Catalog: c.digest(), Trace: p.trace,
+		}
+		if i > 0 && meta.Cause == "" {
+			meta.Cause = p.records[0].ID
+		}
+		drafts[i] = events.Draft{Meta: meta, Event: fact}
+		if p.records[i], err = events.Encode(drafts[i]); err != nil {
+			return nil, err
+		}
+		p.records[i].Seq = c.after + events.Seq(c.count+i+1)
+	}
+	return drafts, nil
+}
+
+func (c *cycle) digest() events.Digest {
+	if c.catalog == nil {
+		return ""
+	}
+	return c.catalog.Digest()
+}
+
+// ids makes ULIDs that grow with engine time. Owned by the loop.
+type ids struct{ entropy ulid.MonotonicReader }
+
+func newIDs(entropy io.Reader) *ids { return &ids{ulid.Monotonic(entropy, 0)} }
+
+func newID[T events.ULIDForm](g *ids, now events.Instant) (T, error) {
+	u, err := ulid.New(uint64(now.Time().UnixMilli()), g.entropy)
+	if err != nil {
+		return "", fmt.Errorf("make an id: %w", err)
+	}
+	return T(u.String()), nil
+}

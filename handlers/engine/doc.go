@@ -1,0 +1,28 @@
+// Package engine is the loop: the one writer of the book.
+//
+// Start with [New] and [Engine.Run]; work enters by [Engine.Submit] as a
+// [Command]. Run reads as its five steps: collect what waits, decide each
+// command in order, commit the events of the cycle to the log, settle the views,
+// and only then release: start the tools that were allowed and answer the rest.
+//
+// What the package promises:
+//
+//   - No record, no action. A tool starts after its call.decided is durable; a
+//     result leaves after its call.completed is durable.
+//   - Exactly one end per call. Calls that a former writer left open end as
+//     "unknown" right after this writer's engine.started.
+//   - On an append that did not wholly succeed nothing is answered from memory:
+//     the transaction is dropped, the log is read until it is known what is
+//     durable, that is folded, and the rest is decided again.
+//   - While the book cannot be written, every command is refused and
+//     [Engine.Health] says why; reading goes on.
+//
+// Concurrency: one goroutine (Run) owns the transaction, the waiters and the
+// clock. Submit, Health and Running are safe for concurrent use. Every running
+// tool has a goroutine that Run waits for. The package decides nothing itself:
+// it reads facts from views, asks policy, and records the answer.
+//
+// Ahead of DESIGN, section 3, in one place: a command whose append is in doubt
+// is answered "degraded" at once, and if it turns out to be durable its tool is
+// not started but its call ends as "cancelled".
+package engine

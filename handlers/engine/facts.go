@@ -1,0 +1,55 @@
+package engine
+
+import (
+	"gatebook/events"
+	"gatebook/policy"
+	"gatebook/projections"
+)
+
+// The functions of this file hand rows to policy as facts, field by field, and
+// judge nothing.
+
+func agentFacts(r projections.Reader, id events.AgentID) (policy.AgentFacts, error) {
+	row, found, err := projections.AgentByID(r, id)
+	if err != nil || !found {
+		return policy.AgentFacts{}, err
+	}
+	return policy.AgentFacts{Enrolled: !row.Released, Longtime: row.Longtime}, nil
+}
+
+func roundFacts(row projections.RoundRow) policy.RoundFacts {
+	if row.Round == "" {
+		return policy.RoundFacts{}
+	}
+	return policy.RoundFacts{
+		Round: row.Round, Agent: row.Agent, Conversation: row.Conversation, Channel: row.Channel,
+		HandleHash: row.HandleHash, Open: row.Open(), Session: row.Session,
+		Principal: row.Principal, Steps: row.Steps, OpenCalls: row.OpenCalls,
+	}
+}
+
+func conversationFacts(row projections.ConversationRow) policy.ConversationFacts {
+	return policy.ConversationFacts{
+		Conversation: row.Conversation, Agent: row.Agent, Channel: row.Channel,
+		Closed: row.Closed, OpenRound: row.OpenRound,
+	}
+}
+
+// knownAgents lists every agent that the book knows, released ones too.
+func knownAgents(r projections.Reader) ([]policy.KnownAgent, error) {
+	const page = 500
+	var all []policy.KnownAgent
+	for after := events.AgentID(""); ; {
+		rows, err := projections.Agents(r, after, page)
+		if err != nil {
+			return nil, err
+		}
+		for _, a := range rows {
+			all = append(all, policy.KnownAgent{Agent: a.Agent, Released: a.Released, Key: a.Key, Role: a.Role})
+			after = a.Agent
+		}
+		if len(rows) < page {
+			return all, nil
+		}
+	}
+}

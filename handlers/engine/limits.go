@@ -1,0 +1,37 @@
+package engine
+
+import "time"
+
+// Every bound of the loop in one place.
+const (
+	// maxCommands is how many commands one cycle decides.
+	maxCommands = 400
+	// maxCycleEvents and maxCycleBytes keep a cycle within one atomic batch.
+	maxCycleEvents = 1000
+	maxCycleBytes  = 3 << 20
+	// waiting is how many prepared commands wait for the loop before the intake
+	// workers wait too.
+	waiting = 1024
+	// MaxAnswer is the size of a request or an answer, in bytes of JSON.
+	MaxAnswer = 768 << 10
+	// answerHead is room for what stands beside the result in an answer.
+	answerHead = 8 << 10
+	// ResultPage is how much of a large result one outcome request returns.
+	ResultPage = 256 << 10
+	// toolGrace is how long a tool may go on after its context ended before its
+	// call ends without it.
+	toolGrace = 2 * time.Second
+	// goneAfter is how long an attached process may be away.
+	goneAfter = 30 * time.Second
+	// retryFirst and retryMost pace the attempts to reach the book again.
+	retryFirst = 20 * time.Millisecond
+	retryMost  = 2 * time.Second
+	// readTime bounds one attempt to read back what the book holds.
+	readTime = 20 * time.Second
+	// jumpForward is how far the wall clock may run ahead of elapsed time.
+	jumpForward = time.Hour
+	// jumpBack is how far it may fall behind.
+	jumpBack = time.Minute
+	// oldBook is how old the last event may be at a start.
+	oldBook = 7 * 24 * time.Hour
+)

@@ -1,0 +1,199 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"gatebook/events"
+	"gatebook/projections"
+)
+
+// resolve follows an append that did not wholly succeed. Nothing of it is
+// believed but what the log itself holds: the transaction is dropped, the log is
+// read until it answers, what is durable is folded and released, and the other
+// commands are decided again. It returns an error where the loop must end.
+func (e *Engine) resolve(ctx context.Context, c *cycle, cause error) error {
+	c.tx.Discard()
+	e.health.Set(TroubleBook, cause.Error())
+	e.abandon(c)
+	// An append that fails again and again for no reason that the log shows must
+	// not spin: from the second failure on the log is opened anew, after a pause.
+	e.failures++
+	if e.failures > 1 {
+		if err := e.refuseFor(min(retryFirst*time.Duration(e.failures), retryMost)); err != nil {
+			return err
+		}
+	}
+	durable, err := e.readBack(ctx, c, e.failures > 1 || needsReopen(cause))
+	if err != nil {
+		return err
+	}
+	if err := e.foldBack(c, durable); err != nil {
+		return err
+	}
+	n := e.durablePlans(c, len(durable))
+	e.release(c, n)
+	for _, p := range c.plans[n:] {
+		if !answered(p.cmd) {
+			e.again = append(e.again, p.cmd)
+		}
+	}
+	e.health.Clear(TroubleBook)
+	return nil
+}
+
+// needsReopen says that the log will not take another append as it is.
+func needsReopen(cause error) bool {
+	var ae *events.AppendError
+	return !errors.As(cause, &ae) || ae.Outcome == events.InDoubt ||
+		errors.Is(cause, events.ErrFull) || errors.Is(cause, events.ErrUnavailable)
+}
+
+// abandon answers the calls of the cycle now: their callers need not wait for a
+// log that may not answer for long.
+func (e *Engine) abandon(c *cycle) {
+	for _, p := range c.plans {
+		if k, ok := p.cmd.(*Call); ok && len(p.records) > 0 {
+			k.refuse("degraded", e.reason()+"; whether this call is recorded is not known yet: ask for its outcome by its key")
+			k.abandoned, k.Answer = true, nil
+		}
+	}
+}
+
+// answered says that a command needs no second decision: its caller was told
+// that nothing would run.
+func answered(cmd Command) bool {
+	k, ok := cmd.(*Call)
+	return ok && k.abandoned
+}
+
+// readBack reads what the log holds after the cycle's start, refusing intents
+// while it does not answer.
+func (e *Engine) readBack(ctx context.Context, c *cycle, reopen bool) ([]events.Record, error) {
+	pause := retryFirst
+	for {
+		records, err := e.tryRead(ctx, c, reopen)
+		if err == nil {
+			return records, nil
+		}
+		if fatal(err) || e.health.Damaged() {
+			return nil, err
+		}
+		e.health.Set(TroubleBook, err.Error())
+		reopen = true
+		if err := e.refuseFor(pause); err != nil {
+			return nil, err
+		}
+		pause = min(2*pause, retryMost)
+	}
+}
+
+func (e *Engine) tryRead(ctx context.Context, c *cycle, reopen bool) ([]events.Record, error) {
+	ctx, stop := context.WithTimeout(context.WithoutCancel(ctx), readTime)
+	defer stop()
+	if reopen {
+		if e.cfg.Room != nil {
+			if err := e.cfg.Room(); err != nil {
+				return nil, err
+			}
+		}
+		log, err := e.cfg.Reopen(ctx)
+		if err != nil {
+			return nil, err
+		}
+		e.log = log
+	}
+	state, err := e.log.State(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if state.Last < c.after {
+		return nil, fmt.Errorf("%w: it ended at %d and now ends at %d", events.ErrGap, c.after, state.Last)
+	}
+	var records []events.Record
+	for r, err := range e.log.Read(ctx, c.after+1) {
+		if err != nil {
+			return nil, err
+		}
+		records = append(records, r)
+	}
+	return records, ours(c, records)
+}
+
+// ours checks that everything after the cycle's start was written by it: the
+// same bytes in the same order.
+func ours(c *cycle, records []events.Record) error {
+	var sent []events.Record
+	for _, d := range c.decisions() {
+		sent = append(sent, d...)
+	}
+	for i, r := range records {
+		if i >= len(sent) || r.Subject != sent[i].Subject || string(r.Body) != string(sent[i].Body) {
+			return fmt.Errorf("%w: sequence %d is not this writer's", events.ErrConflict, r.Seq)
+		}
+	}
+	return nil
+}
+
+// fatal says that trying again cannot help: another writer, or damage.
+func fatal(err error) bool {
+	return errors.Is(err, events.ErrConflict) || errors.Is(err, events.ErrGap) || errors.Is(err, events.ErrSettings)
+}
+
+// foldBack folds what is durable by the ordinary fold.
+func (e *Engine) foldBack(c *cycle, durable []events.Record) error {
+	tx := e.cfg.Store.Begin()
+	for _, r := range durable {
+		rec, err := events.Decode(r)
+		if err == nil {
+			err = projections.Apply(tx, rec, r)
+		}
+		if err != nil {
+			tx.Discard()
+			return fmt.Errorf("fold sequence %d: %w", r.Seq, err)
+		}
+	}
+	if err := tx.Commit(); err != nil {
+		return err
+	}
+	e.last = c.after + events.Seq(len(durable))
+	return nil
+}
+
+// durablePlans is how many plans, from the first on, are wholly durable. A log
+// keeps a decision whole, so the count never ends inside one.
+func (e *Engine) durablePlans(c *cycle, records int) int {
+	for i, p := range c.plans {
+		if records < len(p.records) || records == 0 {
+			return i
+		}
+		records -= len(p.records)
+		if p.catalog != nil {
+			e.useCatalog(p.catalog)
+		}
+	}
+	return len(c.plans)
+}
+
+// refuseFor waits and answers everybody who asks meanwhile. Ends of tools stay
+// in their channel until they can be recorded.
+func (e *Engine) refuseFor(pause time.Duration) error {
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	for {
+		select {
+		case cmd := <-e.in:
+			if cmd.intent() {
+				cmd.refuse("degraded", e.reason())
+			} else {
+				e.again = append(e.again, cmd)
+			}
+		case <-timer.C:
+			return nil
+		case <-e.drained:
+			return errDrained // what is open ends as unknown at the next start
+		}
+	}
+}

@@ -1,0 +1,238 @@
+package engine
+
+import (
+	"gatebook/events"
+	"gatebook/policy"
+	"gatebook/projections"
+)
+
+// BeginRound is a channel's wish to begin a round.
+type BeginRound struct {
+	Request policy.RoundRequest // Round and NewConversation are given by the loop
+	Answer  Answer
+}
+
+func (*BeginRound) intent() bool { return true }
+
+func (b *BeginRound) refuse(code, reason string) { b.Answer.send(refused(code, reason)) }
+
+func (b *BeginRound) decide(e *Engine, c *cycle) (plan, error) {
+	var err error
+	if b.Request.Round, err = newID[events.RoundID](e.ids, c.now); err != nil {
+		return plan{}, err
+	}
+	if b.Request.NewConversation, err = newID[events.ConversationID](e.ids, c.now); err != nil {
+		return plan{}, err
+	}
+	facts, err := b.facts(c)
+	if err != nil {
+		return plan{}, err
+	}
+	d := policy.BeginRound(c.catalog, b.Request, facts)
+	p := plan{agent: b.Request.Agent, actor: channelActor(b.Request.Channel), facts: d.Events}
+	if d.Refusal != nil {
+		return reach(p.actor, policy.AccountChannels, "round.begin", string(b.Request.Agent), *d.Refusal, b.Answer), nil
+	}
+	p.release = func(events.Record) { e.answerRound(d.Round, len(d.Events) == 0, b.Answer) }
+	return p, nil
+}
+
+func (b *BeginRound) facts(c *cycle) (policy.RoundBeginFacts, error) {
+	var f policy.RoundBeginFacts
+	agent, err := agentFacts(c.tx, b.Request.Agent)
+	if err != nil {
+		return f, err
+	}
+	same, _, err := projections.RoundByHandle(c.tx, b.Request.HandleHash)
+	if err != nil {
+		return f, err
+	}
+	f.Agent, f.SameHandle = agent, roundFacts(same)
+	if b.Request.Conversation != "" {
+		row, _, err := projections.ConversationByID(c.tx, b.Request.Conversation)
+		if err != nil {
+			return f, err
+		}
+		f.Conversation = conversationFacts(row)
+	}
+	return f, nil
+}
+
+// reach records that somebody reached for what is not theirs, and refuses.
+func reach(who events.Actor, account policy.Account, action, subject string, no policy.Refusal, answer Answer) plan {
+	return plan{
+		actor: who,
+		facts: []events.Event{events.AccessRefused{
+			Account: string(account), Client: who.ID, Action: action,
+			Subject: cut(subject, events.MaxName), Count: 1,
+		}},
+		release: func(events.Record) {
+			answer.send(Refused{Problem{Code: no.Code, Reason: no.Reason, Round: no.Round}})
+		},
+	}
+}
+
+// answerRound tells a channel what the book says about a round.
+func (e *Engine) answerRound(id events.RoundID, repeated bool, answer Answer) {
+	snap := e.cfg.Store.Snapshot()
+	defer snap.Close()
+	row, found, err := projections.RoundByID(snap, id)
+	if err != nil || !found {
+		answer.send(refused("unreadable", "the round cannot be read; gatebook doctor says more"))
+		return
+	}
+	answer.send(RoundAnswer{
+		Round: row.Round, Conversation: row.Conversation, Profile: row.Session,
+		Principal: row.Principal.ID, Kind: row.Principal.Kind, End: row.End,
+		Seq: row.Seq, Repeated: repeated,
+	})
+}
+
+// EndRound is a channel's wish to end a round.
+type EndRound struct {
+	Request policy.RoundEndRequest
+	Answer  Answer
+}
+
+func (*EndRound) intent() bool { return true }
+
+func (r *EndRound) refuse(code, reason string) { r.Answer.send(refused(code, reason)) }
+
+func (r *EndRound) decide(e *Engine, c *cycle) (plan, error) {
+	row, _, err := projections.RoundByID(c.tx, r.Request.Round)
+	if err != nil {
+		return plan{}, err
+	}
+	d := policy.EndRound(r.Request, roundFacts(row))
+	who := channelActor(r.Request.Channel)
+	if d.Refusal != nil {
+		return reach(who, policy.AccountChannels, "round.end", string(r.Request.Round), *d.Refusal, r.Answer), nil
+	}
+	return plan{
+		agent: row.Agent, actor: who, facts: d.Events,
+		release: func(events.Record) {
+			delete(e.present, row.Round)
+			e.answerRound(row.Round, len(d.Events) == 0, r.Answer)
+		},
+	}, nil
+}
+
+// closeRound ends a round for a reason of the engine's: its time is over, or the
+// process that attached to it is gone.
+type closeRound struct {
+	round events.RoundID
+	gone  bool
+}
+
+func (closeRound) intent() bool { return false }
+
+func (closeRound) refuse(string, string) {}
+
+func (r closeRound) decide(e *Engine, c *cycle) (plan, error) {
+	row, found, err := projections.RoundByID(c.tx, r.round)
+	if err != nil || !found {
+		return plan{}, err
+	}
+	d := policy.TimeoutRound(roundFacts(row))
+	if r.gone {
+		d = policy.AbandonRound(roundFacts(row))
+	}
+	return plan{
+		agent: row.Agent, actor: events.Engine(), facts: d.Events,
+		release: func(events.Record) { delete(e.present, r.round) },
+	}, nil
+}
+
+// presence is the process that attached to a round. It is not in the book: after
+// a restart a process attaches again, and the grace begins anew.
+type presence struct {
+	agent      events.AgentID
+	connection string // what it called its connection; empty for any of the agent's
+	since      events.Instant
+	gone       bool
+}
+
+// Attach says that a process serves a round: when its connection is gone for 30
+// seconds, the round ends as cancelled.
+type Attach struct {
+	Agent      events.AgentID
+	Round      events.RoundID
+	HandleHash events.Digest
+	// Connection is the name that the process gave to its connection. Without one
+	// the process counts as gone when the agent has no connection left.
+	Connection string
+	Answer     Answer
+}
+
+func (*Attach) intent() bool { return true }
+
+func (a *Attach) refuse(code, reason string) { a.Answer.send(refused(code, reason)) }
+
+func (a *Attach) decide(e *Engine, c *cycle) (plan, error) {
+	row, _, err := projections.RoundByID(c.tx, a.Round)
+	if err != nil {
+		return plan{}, err
+	}
+	if no := policy.MayAttach(a.Agent, a.HandleHash, roundFacts(row)); no != nil {
+		return reach(agentActor(a.Agent), policy.AccountAgents, "attach", string(a.Round), *no, a.Answer), nil
+	}
+	return plan{release: func(events.Record) {
+		e.present[a.Round] = presence{agent: a.Agent, connection: a.Connection}
+		e.answerRound(a.Round, true, a.Answer)
+	}}, nil
+}
+
+// Disconnected says that an agent's connection is gone, as the server saw it.
+type Disconnected struct {
+	Agent      events.AgentID
+	Connection string // its name
+	Left       int    // connections that the agent still has
+}
+
+func (Disconnected) intent() bool { return false }
+
+func (Disconnected) refuse(string, string) {}
+
+func (d Disconnected) decide(e *Engine, c *cycle) (plan, error) {
+	now := c.now
+	return plan{release: func(events.Record) {
+		for round, p := range e.present {
+			if p.agent == d.Agent && !p.gone && (d.Left == 0 || p.connection != "" && p.connection == d.Connection) {
+				p.gone, p.since = true, now
+				e.present[round] = p
+			}
+		}
+	}}, nil
+}
+
+// due is what time itself brings: rounds to end.
+func (e *Engine) due() []Command {
+	now, jumped := e.time.now()
+	if jumped != nil {
+		return []Command{noteJump{*jumped}}
+	}
+	if e.time.held || !e.health.OK() {
+		return nil // expiry waits until a person accepts the clock
+	}
+	var work []Command
+	for round, p := range e.present {
+		if p.gone && now.Sub(p.since) >= goneAfter {
+			work = append(work, closeRound{round: round, gone: true})
+		}
+	}
+	snap := e.cfg.Store.Snapshot()
+	defer snap.Close()
+	rows, err := projections.Due(snap, now, maxCommands)
+	if err != nil {
+		e.health.Set(TroubleBook, err.Error())
+		return nil
+	}
+	for _, row := range rows {
+		work = append(work, closeRound{round: row.Round})
+	}
+	return work
+}
+
+func channelActor(id events.ChannelID) events.Actor {
+	return events.Actor{Kind: events.ActorChannel, ID: string(id)}
+}

@@ -1,0 +1,163 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"gatebook/events"
+	"gatebook/policy"
+	"gatebook/projections"
+)
+
+// ErrBehind marks views that do not end where the book does.
+var ErrBehind = errors.New("the views do not end where the book does")
+
+// begin is the start of a writer: engine.started is its first event, and only
+// after it are the open calls of the former one closed.
+func (e *Engine) begin(ctx context.Context) error {
+	state, err := e.loadState(ctx)
+	if err != nil {
+		return err
+	}
+	if err := e.loadCatalog(state.Catalog); err != nil {
+		return err
+	}
+	var jumped *events.ClockJumped
+	e.time, jumped = startTime(e.cfg.Clock, state.Time, state.ClockHeld)
+	e.again = append(e.again, started{events.EngineStarted{
+		Incarnation: e.cfg.Incarnation, Version: e.cfg.Version, After: e.last,
+	}})
+	if jumped != nil {
+		e.again = append(e.again, noteJump{*jumped})
+	}
+	e.again = append(e.again, &closeOpen{}, &enrol{})
+	return nil
+}
+
+func (e *Engine) loadState(ctx context.Context) (projections.State, error) {
+	snap := e.cfg.Store.Snapshot()
+	defer snap.Close()
+	state, err := projections.LoadState(snap)
+	if err != nil {
+		return state, err
+	}
+	log, err := e.log.State(ctx)
+	if err != nil {
+		return state, err
+	}
+	if log.Last != state.Seq {
+		return state, fmt.Errorf("%w: views at %d, book at %d", ErrBehind, state.Seq, log.Last)
+	}
+	e.last = state.Seq
+	return state, nil
+}
+
+// loadCatalog reads the catalog in force from its blob. None is in force before
+// the first; nothing is allowed then.
+func (e *Engine) loadCatalog(digest events.Digest) error {
+	if digest == "" {
+		return nil
+	}
+	raw, err := e.cfg.Blobs.Get(digest)
+	if err != nil {
+		return fmt.Errorf("the catalog in force: %w", err)
+	}
+	parsed, err := policy.ParseCatalog(raw)
+	if err != nil {
+		return fmt.Errorf("the catalog in force: %w", err)
+	}
+	compiled, err := policy.Compile(parsed, e.cfg.ExtraTools...)
+	if err != nil {
+		return fmt.Errorf("the catalog in force: %w", err)
+	}
+	e.useCatalog(compiled)
+	return nil
+}
+
+// started is a writer's first event.
+type started struct{ fact events.EngineStarted }
+
+func (started) intent() bool { return false }
+
+func (started) refuse(string, string) {}
+
+func (s started) decide(*Engine, *cycle) (plan, error) {
+	return plan{actor: events.Engine(), facts: []events.Event{s.fact}}, nil
+}
+
+// closeOpen ends the calls that the former writer left open: what became of them
+// is unknown, and they are never run again.
+type closeOpen struct{}
+
+func (*closeOpen) intent() bool { return false }
+
+func (*closeOpen) refuse(string, string) {}
+
+func (o *closeOpen) decide(e *Engine, c *cycle) (plan, error) {
+	rows, err := projections.OpenCalls(c.tx, 1)
+	if err != nil || len(rows) == 0 {
+		return plan{}, err
+	}
+	row := rows[0]
+	return plan{
+		agent: row.Agent, actor: events.Engine(),
+		facts: []events.Event{events.CallCompleted{
+			Call: row.Call, Round: row.Round, Status: events.StatusUnknown, Executor: events.ByEngine,
+			Reason: "the engine stopped while the call ran; it is not run again",
+		}},
+		release: func(at events.Record) {
+			e.announce(row.Agent, string(events.StatusUnknown), Notice{Call: row.Call, Seq: at.Seq, Tool: row.Tool.Name})
+			e.again = append(e.again, o)
+		},
+	}, nil
+}
+
+// startDrain begins the time that running tools, and a log that does not answer,
+// have to come to an end.
+func (e *Engine) startDrain() {
+	e.health.Set(TroubleDrain, "the engine is stopping")
+	time.AfterFunc(e.cfg.Drain, func() { close(e.drained) })
+}
+
+// drainStep is collect after the context has ended: no new intents, running
+// tools finish or are cancelled, and everything final gets into the book.
+func (e *Engine) drainStep(work []Command) ([]Command, error) {
+	work = e.takeWaiting(work)
+	if len(work) > 0 {
+		return work, nil
+	}
+	if len(e.running) == 0 {
+		return nil, errDrained
+	}
+	drained := e.drained
+	if e.cancelled {
+		drained = nil
+	}
+	select {
+	case c := <-e.ended:
+		work = append(work, c)
+	case c := <-e.in:
+		work = append(work, c)
+	case <-drained:
+		e.cancelled = true
+		e.cancelTools()
+	}
+	return e.takeWaiting(work), nil
+}
+
+// refuseWaiting ends the loop: whoever still waits hears that nothing was done.
+func (e *Engine) refuseWaiting(err error) error {
+	if !errors.Is(err, errDrained) {
+		e.health.Set(TroubleDamage, err.Error())
+	}
+	for _, cmd := range e.again {
+		cmd.refuse("stopped", e.reason())
+	}
+	e.refuseAll()
+	if errors.Is(err, errDrained) {
+		return e.cfg.Store.Sync()
+	}
+	return err
+}

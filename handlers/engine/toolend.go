@@ -1,0 +1,101 @@
+package engine
+
+import (
+	"context"
+	"errors"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"gatebook/events"
+	"gatebook/handlers/tools"
+	"gatebook/projections"
+)
+
+// toolEnd is how a call ended; it is recorded before anybody hears of it.
+type toolEnd struct {
+	agent  events.AgentID
+	cause  events.EventID
+	done   events.CallCompleted
+	result jsontext.Value // unredacted, in memory only
+}
+
+// fail sets the status: which end an error is says its type or the reason why
+// the tool's context ended.
+func (t *toolEnd) fail(ctx context.Context, err error) {
+	var no *tools.Refused
+	why := context.Cause(ctx)
+	switch d := &t.done; {
+	case err == nil:
+		d.Status = events.StatusOK
+	case errors.As(err, &no):
+		d.Status, d.Layer, d.Rule, d.Reason = events.StatusDenied, events.LayerTool, no.Rule, cut(no.Reason, 1024)
+	case errors.Is(err, errStuck):
+		d.Status, d.Reason = events.StatusUnknown, errStuck.Error()
+	case errors.Is(why, errToolTime):
+		d.Status, d.Error = events.StatusError, errToolTime.Error()
+	case why != nil:
+		d.Status, d.Reason = events.StatusCancelled, why.Error()
+	default:
+		d.Status, d.Error = events.StatusError, cut(err.Error(), 1024)
+	}
+}
+
+func (*toolEnd) intent() bool { return false }
+
+func (*toolEnd) refuse(string, string) {}
+
+func (t *toolEnd) decide(e *Engine, c *cycle) (plan, error) {
+	row, found, err := projections.CallByID(c.tx, t.done.Call)
+	if err != nil {
+		return plan{}, err
+	}
+	if !found || row.Status != "" {
+		return plan{}, nil // it has its one end already
+	}
+	return plan{
+		agent: t.agent, actor: events.Engine(), cause: t.cause, facts: []events.Event{t.done},
+		release: func(at events.Record) { e.releaseEnd(t, at.Seq) },
+	}, nil
+}
+
+// releaseEnd gives the result to whoever waits for it.
+func (e *Engine) releaseEnd(t *toolEnd, seq events.Seq) {
+	d := t.done
+	delete(e.running, d.Call)
+	e.announce(t.agent, string(d.Status), Notice{Call: d.Call, Seq: seq})
+	answer := CallAnswer{
+		Call: d.Call, Seq: seq, State: StateFinal, Verdict: events.Allow, Status: d.Status,
+		Layer: d.Layer, Rule: d.Rule, Reason: d.Reason, Error: d.Error,
+		Size: d.Result.Size, Digest: d.Result.MAC,
+	}
+	if len(t.result) <= MaxAnswer-answerHead {
+		answer.Result = t.result
+	} else {
+		answer.Preview, answer.Truncated = d.Result.Preview.Text, true
+		answer.Cursor = int64(len(answer.Preview))
+	}
+	waiters := e.waiters[d.Call]
+	delete(e.waiters, d.Call)
+	for _, w := range waiters {
+		w.send(answer)
+	}
+	if len(waiters) == 0 {
+		e.toInbox(t.agent, d.Call, seq)
+	}
+}
+
+// cancelAgent ends an agent's running tools; their ends still come.
+func (e *Engine) cancelAgent(agent events.AgentID, why error) {
+	for _, r := range e.running {
+		if r.agent == agent {
+			r.cancel(why)
+		}
+	}
+}
+
+// cancelTools ends all running tools.
+func (e *Engine) cancelTools() {
+	for _, r := range e.running {
+		r.cancel(errStopping)
+	}
+}

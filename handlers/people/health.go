@@ -1,0 +1,86 @@
+package people
+
+import (
+	"gatebook/events"
+	"gatebook/policy"
+	"gatebook/projections"
+)
+
+// HealthAnswer is what doctor shows.
+type HealthAnswer struct {
+	About
+	OK        bool           `json:"ok"`
+	Troubles  []string       `json:"troubles"`
+	Seq       events.Seq     `json:"seq"`
+	Root      string         `json:"root,omitzero"`
+	Catalog   events.Digest  `json:"catalog,omitzero"`
+	Phase     int            `json:"phase"`
+	ClockHeld bool           `json:"clock_held"`
+	Time      events.Instant `json:"last_event,omitzero"`
+	ScrubDone events.Seq     `json:"scrub_done"`
+	ScrubOf   events.Seq     `json:"scrub_of"`
+	Damage    string         `json:"damage,omitzero"`
+	Tools     []string       `json:"tools"`
+}
+
+func (h *Handler) health(request) any {
+	return h.read(func(v projections.Reader) (any, error) {
+		state, err := projections.LoadState(v)
+		if err != nil {
+			return nil, err
+		}
+		scrub := h.cfg.Scrub()
+		a := HealthAnswer{
+			About: h.cfg.About, OK: h.cfg.Loop.Health().OK(), Troubles: h.cfg.Loop.Health().Why(),
+			Seq: state.Seq, Catalog: state.Catalog, Phase: h.cfg.Loop.Catalog().PhaseInForce(state.Phase),
+			ClockHeld: state.ClockHeld, Time: state.Time,
+			ScrubDone: scrub.Done, ScrubOf: scrub.Of, Damage: scrub.Damage, Tools: h.cfg.Tools.Names(),
+		}
+		if state.Seq > 0 {
+			root, err := projections.TreeRoot(v, state.Seq)
+			if err != nil {
+				return nil, err
+			}
+			a.Root = root.String()
+		}
+		return a, nil
+	})
+}
+
+// CatalogAnswer compares the file with what is in force.
+type CatalogAnswer struct {
+	InForce    events.Digest   `json:"in_force,omitzero"`
+	ApprovedBy events.PersonID `json:"approved_by,omitzero"`
+	File       events.Digest   `json:"file,omitzero"`
+	Fault      string          `json:"fault,omitzero"` // of the file
+	Changes    []Change        `json:"changes"`
+	Widens     bool            `json:"widens"`
+}
+
+// Change is one difference between the catalog in force and the file.
+type Change struct {
+	Path   string `json:"path"`
+	Text   string `json:"text"`
+	Widens bool   `json:"widens"`
+}
+
+func (h *Handler) catalog(request) any {
+	return h.read(func(v projections.Reader) (any, error) {
+		state, err := projections.LoadState(v)
+		if err != nil {
+			return nil, err
+		}
+		a := CatalogAnswer{InForce: state.Catalog, ApprovedBy: state.ApprovedBy, Changes: []Change{}}
+		next, err := h.cfg.CatalogFile()
+		if err != nil {
+			a.Fault = err.Error()
+			return a, nil
+		}
+		a.File = next.Digest()
+		for _, c := range policy.Compare(h.cfg.Loop.Catalog(), next) {
+			a.Changes = append(a.Changes, Change{c.Path, c.Text, c.Widens})
+			a.Widens = a.Widens || c.Widens
+		}
+		return a, nil
+	})
+}

@@ -1,0 +1,207 @@
+package people
+
+import (
+	"gatebook/events"
+	"gatebook/projections"
+)
+
+// ListRequest asks for rounds, receipts or agents.
+type ListRequest struct {
+	Agent  events.AgentID `json:"agent,omitzero"`
+	Round  events.RoundID `json:"round,omitzero"` // receipts: this one
+	Open   bool           `json:"open,omitzero"`  // rounds: open ones
+	Before events.Seq     `json:"before,omitzero"`
+	After  events.AgentID `json:"after,omitzero"` // agents
+	Limit  int            `json:"limit,omitzero"`
+}
+
+// Receipt is the account of one round.
+type Receipt struct {
+	Round     events.RoundID       `json:"round"`
+	Agent     events.AgentID       `json:"agent"`
+	Principal string               `json:"principal"`
+	Kind      events.PrincipalKind `json:"kind"`
+	Task      string               `json:"task,omitzero"`
+	Begun     events.Instant       `json:"begun"`
+	Ended     events.Instant       `json:"ended,omitzero"`
+	End       events.RoundEnd      `json:"end,omitzero"` // absent while open
+	Steps     int64                `json:"steps"`
+	ByStatus  []Count              `json:"by_status"`
+	ByTool    []ToolCount          `json:"by_tool"`
+	Duration  events.Micros        `json:"duration_us"`
+	Seq       events.Seq           `json:"seq"`
+}
+
+// Count is how many calls ended with a status.
+type Count struct {
+	Status string `json:"status"`
+	Calls  int64  `json:"calls"`
+}
+
+// ToolCount is how many calls of a tool ended, and how long they took together.
+type ToolCount struct {
+	Tool     string        `json:"tool"`
+	Calls    int64         `json:"calls"`
+	Duration events.Micros `json:"duration_us"`
+}
+
+// ReceiptsAnswer is a page of receipts, newest first, true at AsOf.
+type ReceiptsAnswer struct {
+	Receipts []Receipt  `json:"receipts"`
+	Next     events.Seq `json:"next,omitzero"`
+	AsOf     events.Seq `json:"as_of"`
+}
+
+func receiptOf(r projections.ReceiptRow) Receipt {
+	out := Receipt{
+		Round: r.Round, Agent: r.Agent, Principal: r.Principal.ID, Kind: r.Principal.Kind, Task: r.Task.Text,
+		Begun: r.Begun, Ended: r.Ended, End: r.End, Steps: r.Steps, Duration: r.Duration, Seq: r.Seq,
+		ByStatus: []Count{}, ByTool: []ToolCount{},
+	}
+	for _, c := range r.ByStatus {
+		out.ByStatus = append(out.ByStatus, Count{c.Name, c.N})
+	}
+	for _, c := range r.ByTool {
+		out.ByTool = append(out.ByTool, ToolCount{c.Tool, c.N, c.Duration})
+	}
+	return out
+}
+
+func (h *Handler) receipts(r request) any {
+	var q ListRequest
+	if bad := decode(r.data, &q); bad != nil {
+		return bad
+	}
+	return h.read(func(v projections.Reader) (any, error) {
+		if q.Round != "" {
+			return h.receipt(v, r.person, q.Round)
+		}
+		page, err := projections.Receipts(v, projections.ReceiptFilter{
+			Agent: q.Agent, Before: q.Before, Limit: pageLimit(q.Limit), Observable: h.observable(r.person),
+		})
+		if err != nil {
+			return nil, err
+		}
+		a := ReceiptsAnswer{Receipts: []Receipt{}, Next: page.Next, AsOf: page.AsOf}
+		for _, row := range page.Rows {
+			a.Receipts = append(a.Receipts, receiptOf(row))
+		}
+		return a, nil
+	})
+}
+
+func (h *Handler) receipt(v projections.Reader, who events.PersonID, round events.RoundID) (any, error) {
+	state, err := projections.LoadState(v)
+	if err != nil {
+		return nil, err
+	}
+	row, found, err := projections.ReceiptByRound(v, round)
+	if err != nil {
+		return nil, err
+	}
+	if !found || !h.observable(who)(row.Agent) {
+		return no("not_found", "no round "+events.Quote(string(round))), nil
+	}
+	return ReceiptsAnswer{Receipts: []Receipt{receiptOf(row)}, AsOf: state.Seq}, nil
+}
+
+// Round is one round.
+type Round struct {
+	Round        events.RoundID        `json:"round"`
+	Agent        events.AgentID        `json:"agent"`
+	Conversation events.ConversationID `json:"conversation"`
+	Channel      events.ChannelID      `json:"channel,omitzero"`
+	Principal    string                `json:"principal"`
+	Kind         events.PrincipalKind  `json:"kind"`
+	Requested    string                `json:"requested,omitzero"`
+	Profile      string                `json:"profile,omitzero"`
+	Task         string                `json:"task,omitzero"`
+	Begun        events.Instant        `json:"begun"`
+	Ended        events.Instant        `json:"ended,omitzero"`
+	End          events.RoundEnd       `json:"end,omitzero"`
+	Steps        int64                 `json:"steps"`
+	Open         int64                 `json:"open_calls"`
+	Seq          events.Seq            `json:"seq"`
+}
+
+// RoundsAnswer is a page of rounds, newest first, true at AsOf.
+type RoundsAnswer struct {
+	Rounds []Round    `json:"rounds"`
+	Next   events.Seq `json:"next,omitzero"`
+	AsOf   events.Seq `json:"as_of"`
+}
+
+func (h *Handler) rounds(r request) any {
+	var q ListRequest
+	if bad := decode(r.data, &q); bad != nil {
+		return bad
+	}
+	return h.read(func(v projections.Reader) (any, error) {
+		page, err := projections.Rounds(v, projections.RoundFilter{
+			Agent: q.Agent, OpenOnly: q.Open, Before: q.Before, Limit: pageLimit(q.Limit), Observable: h.observable(r.person),
+		})
+		if err != nil {
+			return nil, err
+		}
+		a := RoundsAnswer{Rounds: []Round{}, Next: page.Next, AsOf: page.AsOf}
+		for _, row := range page.Rows {
+			a.Rounds = append(a.Rounds, Round{
+				Round: row.Round, Agent: row.Agent, Conversation: row.Conversation, Channel: row.Channel,
+				Principal: row.Principal.ID, Kind: row.Principal.Kind, Requested: row.Requested, Profile: row.Session,
+				Task: row.Task.Text, Begun: row.Begun, Ended: row.Ended, End: row.End,
+				Steps: row.Steps, Open: row.OpenCalls, Seq: row.Seq,
+			})
+		}
+		return a, nil
+	})
+}
+
+// Agent is one agent.
+type Agent struct {
+	Agent        events.AgentID `json:"agent"`
+	Role         string         `json:"role"`
+	Longtime     string         `json:"longtime_profile,omitzero"`
+	Released     bool           `json:"released,omitzero"`
+	Enrolled     events.Instant `json:"enrolled"`
+	LastActivity events.Instant `json:"last_activity,omitzero"`
+	OpenRounds   int64          `json:"open_rounds"`
+	Seq          events.Seq     `json:"seq"`
+}
+
+// AgentsAnswer is a page of agents by id, true at AsOf.
+type AgentsAnswer struct {
+	Agents []Agent        `json:"agents"`
+	Next   events.AgentID `json:"next,omitzero"`
+	AsOf   events.Seq     `json:"as_of"`
+}
+
+func (h *Handler) agents(r request) any {
+	var q ListRequest
+	if bad := decode(r.data, &q); bad != nil {
+		return bad
+	}
+	return h.read(func(v projections.Reader) (any, error) {
+		state, err := projections.LoadState(v)
+		if err != nil {
+			return nil, err
+		}
+		rows, err := projections.Agents(v, q.After, pageLimit(q.Limit))
+		if err != nil {
+			return nil, err
+		}
+		may := h.observable(r.person)
+		a := AgentsAnswer{Agents: []Agent{}, AsOf: state.Seq}
+		for _, row := range rows {
+			if may(row.Agent) {
+				a.Agents = append(a.Agents, Agent{
+					Agent: row.Agent, Role: row.Role, Longtime: row.Longtime, Released: row.Released,
+					Enrolled: row.Enrolled, LastActivity: row.LastActivity, OpenRounds: row.OpenRounds, Seq: row.Seq,
+				})
+			}
+		}
+		if len(rows) == pageLimit(q.Limit) {
+			a.Next = rows[len(rows)-1].Agent
+		}
+		return a, nil
+	})
+}

@@ -1,0 +1,197 @@
+// Package people answers what people's programs ask (view.<person>.…) and takes
+// their acts (control.<person>.… with the reading key, review.<person>.… with the
+// approving one).
+//
+// Start with [New] and hand every message to [Handler.Handle].
+//
+// What the package promises: who asks is the subject token that the server
+// enforced, and so is which of the two keys came; an answer goes only under that
+// key's own inbox; what a supervisor may not observe looks exactly like what
+// does not exist; every list states the sequence that it is true at.
+//
+// DESIGN, section 7, writes the subjects without the person's token. Without it
+// the engine could not know who asks, because a reply subject is whatever the
+// sender says; so the token is there, as it is for agents and channels.
+//
+// Concurrency: Handle is safe for concurrent use; it waits for the store, and for
+// the loop while that is behind.
+package people
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+
+	"gatebook/events"
+	"gatebook/handlers/engine"
+	"gatebook/handlers/integrity"
+	"gatebook/policy"
+	"gatebook/projections"
+)
+
+// Message is a request as it came from the bus.
+type Message struct {
+	Subject string
+	Reply   string
+	Data    []byte
+}
+
+// Loop is what the handler needs of the engine.
+type Loop interface {
+	Submit(context.Context, engine.Command) error
+	Catalog() *policy.Compiled
+	Health() *engine.Health
+}
+
+// Config is what a handler needs; every field is required.
+type Config struct {
+	Loop  Loop
+	Store projections.Store
+	Book  func() events.Log
+	Tools interface{ Names() []string }
+	// CatalogFile reads and checks the file of the data folder.
+	CatalogFile func() (*policy.Compiled, error)
+	// Scrub is how far the background check of the book is.
+	Scrub func() integrity.Position
+	Send  func(subject string, answer any)
+	About About
+}
+
+// About is what does not change while an engine runs.
+type About struct {
+	Version     string             `json:"version"`
+	Writer      events.WriterID    `json:"writer"`
+	Incarnation events.Incarnation `json:"incarnation"`
+	Warnings    []string           `json:"warnings,omitzero"`
+}
+
+// Handler answers people.
+type Handler struct {
+	cfg   Config
+	views map[string]func(request) any
+	acts  map[string]func(request) any
+}
+
+// request is one question or act of a person.
+type request struct {
+	ctx      context.Context
+	person   events.PersonID
+	approves bool
+	data     []byte
+	answer   engine.Answer
+}
+
+// New prepares a handler.
+func New(cfg Config) *Handler {
+	h := &Handler{cfg: cfg}
+	h.views = map[string]func(request) any{
+		"audit": h.audit, "call": h.call, "receipts": h.receipts, "rounds": h.rounds,
+		"agents": h.agents, "health": h.health, "catalog": h.catalog,
+	}
+	h.acts = map[string]func(request) any{
+		"catalog": h.loadCatalog, "agent.release": h.releaseAgent, "phase": h.setPhase,
+		"profile": h.setProfile, "clock.accept": h.acceptClock,
+	}
+	return h
+}
+
+// Subjects lists what Handle answers, for the endpoints of a NATS service.
+func (h *Handler) Subjects() []string {
+	var all []string
+	for name := range h.views {
+		all = append(all, "view.*."+name)
+	}
+	for name := range h.acts {
+		all = append(all, "control.*."+name, "review.*."+name)
+	}
+	return all
+}
+
+// Handle answers one message. A reply subject outside of the sender's own inbox
+// would speak with the engine's voice to somebody else: nothing is answered, and
+// the attempt is recorded.
+func (h *Handler) Handle(ctx context.Context, m Message) {
+	kind, rest, _ := strings.Cut(m.Subject, ".")
+	who, name, _ := strings.Cut(rest, ".")
+	r := request{ctx: ctx, person: events.PersonID(who), approves: kind == "review", data: m.Data}
+	if !underOne(m.Reply, inboxes(kind, who)) {
+		_ = h.cfg.Loop.Submit(ctx, engine.Note{Fact: events.AccessRefused{
+			Account: string(policy.AccountPeople), Client: who, Action: "reply", Subject: shorten(m.Reply), Count: 1,
+		}})
+		return
+	}
+	r.answer = func(v any) { h.cfg.Send(m.Reply, v) }
+	known := h.views
+	if kind != "view" {
+		known = h.acts
+	}
+	do, ok := known[name]
+	if !ok {
+		r.answer(no("unknown_verb", "no such request: "+events.Quote(m.Subject)))
+		return
+	}
+	if v := do(r); v != nil {
+		r.answer(v)
+	}
+}
+
+// inboxes are where an answer may go: both keys ask for views, one key each acts.
+func inboxes(kind, who string) []string {
+	switch kind {
+	case "control":
+		return []string{policy.InboxOf(who)}
+	case "review":
+		return []string{policy.ApproveInboxOf(who)}
+	}
+	return []string{policy.InboxOf(who), policy.ApproveInboxOf(who)}
+}
+
+func underOne(reply string, inboxes []string) bool {
+	for _, in := range inboxes {
+		if len(reply) > len(in) && strings.HasPrefix(reply, in) {
+			return true
+		}
+	}
+	return false
+}
+
+func shorten(s string) string { return s[:min(len(s), events.MaxName)] }
+
+func no(code, reason string) engine.Refused {
+	return engine.Refused{Error: engine.Problem{Code: code, Reason: reason}}
+}
+
+// decode reads a request strictly; an empty one is the zero value.
+func decode(data []byte, into any) any {
+	if len(data) == 0 {
+		return nil
+	}
+	err := json.Unmarshal(data, into, json.RejectUnknownMembers(true))
+	var semantic *json.SemanticError
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &semantic):
+		return no("invalid", "field "+events.Quote(string(semantic.JSONPointer))+" does not fit")
+	}
+	return no("invalid", "not one strict JSON object")
+}
+
+// observable says which agents the person may see.
+func (h *Handler) observable(who events.PersonID) func(events.AgentID) bool {
+	c := h.cfg.Loop.Catalog()
+	return func(a events.AgentID) bool { return policy.MayObserve(c, who, a) }
+}
+
+// read runs a query on one consistent state.
+func (h *Handler) read(query func(projections.Reader) (any, error)) any {
+	snap := h.cfg.Store.Snapshot()
+	defer snap.Close()
+	v, err := query(snap)
+	if err != nil {
+		return no("unreadable", "the views cannot be read: "+err.Error())
+	}
+	return v
+}

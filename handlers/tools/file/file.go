@@ -1,0 +1,97 @@
+// Package file holds the tools with which an agent works in its workspace:
+// file.list, file.read, file.write, file.delete, file.trash and file.restore.
+//
+// Start with [Tools]. Each tool is one file: its definition, its arguments, and
+// the one method of [workspace.Workspace] that it calls.
+//
+// What the package promises: arguments are decoded strictly and once (exact
+// keys, no duplicate, none unknown, no null, one value); every path among them
+// has passed the lexical rules of policy and is given to the gate; results are
+// canonical JSON; there is no folder to be "in" and no state between calls; and
+// no tool makes a link.
+package file
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"gatebook/handlers/tools"
+	"gatebook/handlers/tools/workspace"
+	"gatebook/policy"
+)
+
+// Tools gives the file tools over the workspaces ws.
+func Tools(ws *workspace.Workspaces) []tools.Tool {
+	return []tools.Tool{listTool(ws), readTool(ws), writeTool(ws), deleteTool(ws), trashTool(ws), restoreTool(ws)}
+}
+
+// tool is a file tool whose decoded arguments are an A.
+type tool[A any] struct {
+	definition tools.Definition
+	workspaces *workspace.Workspaces
+	fields     []string // all argument names
+	decode     func(*arguments) A
+	run        func(context.Context, *workspace.Workspace, tools.Env, A) (any, error)
+}
+
+func (t *tool[A]) Definition() tools.Definition { return t.definition }
+
+// Decode implements [tools.Tool].
+func (t *tool[A]) Decode(raw jsontext.Value) (tools.Decoded, error) {
+	args, malformed := parse(raw, t.fields)
+	if malformed != nil {
+		return tools.Decoded{}, malformed
+	}
+	decoded := t.decode(args)
+	if args.malformed != nil {
+		return tools.Decoded{}, args.malformed
+	}
+	return tools.Decoded{Args: decoded, Paths: args.paths}, nil
+}
+
+// Run implements [tools.Tool].
+func (t *tool[A]) Run(ctx context.Context, env tools.Env, args tools.Args) (jsontext.Value, error) {
+	mine, ok := args.(A)
+	if !ok {
+		return nil, fmt.Errorf("%s: these are arguments of another tool", t.definition.Name)
+	}
+	ws, err := t.workspaces.Open(ctx, env.Agent)
+	if err != nil {
+		return nil, err
+	}
+	result, err := t.run(ctx, ws, env, mine)
+	if err := errors.Join(err, ws.Close()); err != nil {
+		return nil, err
+	}
+	return canonical(result)
+}
+
+func canonical(result any) (jsontext.Value, error) {
+	raw, err := json.Marshal(result)
+	if err != nil {
+		return nil, fmt.Errorf("the result: %w", err)
+	}
+	value := jsontext.Value(raw)
+	if err := value.Canonicalize(); err != nil {
+		return nil, fmt.Errorf("the result: %w", err)
+	}
+	return value, nil
+}
+
+func stamp(env tools.Env) workspace.Stamp {
+	return workspace.Stamp{Call: env.Call, Now: env.Now}
+}
+
+// pathSchema describes a path argument to a model.
+const pathSchema = `{"type":"string","description":"Path in your workspace, with / between its parts, such as notes/a.txt; not absolute, no trailing slash."}`
+
+func define(name, description, schema string) tools.Definition {
+	return tools.Definition{Name: name, Description: description, Schema: jsontext.Value(schema)}
+}
+
+// pathOnly are the arguments of a tool that takes one path.
+type pathOnly struct{ path policy.Path }

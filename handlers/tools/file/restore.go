@@ -1,0 +1,37 @@
+package file
+
+import (
+	"context"
+
+	"gatebook/events"
+	"gatebook/handlers/tools"
+	"gatebook/handlers/tools/workspace"
+	"gatebook/policy"
+)
+
+type restoreArgs struct {
+	id events.CallID
+	to *policy.Path // nil: the original path
+}
+
+func restoreTool(ws *workspace.Workspaces) tools.Tool {
+	return &tool[restoreArgs]{
+		workspaces: ws,
+		definition: define("file.restore",
+			"Brings an entry of the trash back to its original path, or to path if given, and makes missing folders. Nothing is overwritten: if the path is taken, the error names a free one.",
+			`{"type":"object","properties":{"id":{"type":"string","description":"id of the entry, from file.trash, file.delete or file.write"},"path":`+pathSchema+`},"required":["id"],"additionalProperties":false}`),
+		fields: []string{"id", "path"},
+		decode: func(a *arguments) restoreArgs {
+			a.require("id")
+			args := restoreArgs{id: a.call("id")}
+			if _, given := a.values["path"]; given {
+				to := a.path("path", "")
+				args.to = &to
+			}
+			return args
+		},
+		run: func(_ context.Context, ws *workspace.Workspace, _ tools.Env, a restoreArgs) (any, error) {
+			return ws.Restore(a.id, a.to)
+		},
+	}
+}

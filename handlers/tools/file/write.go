@@ -1,0 +1,56 @@
+package file
+
+import (
+	"context"
+	"fmt"
+
+	"gatebook/events"
+	"gatebook/handlers/tools"
+	"gatebook/handlers/tools/workspace"
+	"gatebook/policy"
+)
+
+type writeArgs struct {
+	path    policy.Path
+	content string
+}
+
+type writeResult struct {
+	Path  string `json:"path"`
+	Bytes int    `json:"bytes"`
+	// Effect is "created" or "replaced"; Replaced is the trash id of the former
+	// version.
+	Effect   string        `json:"effect"`
+	Replaced events.CallID `json:"replaced,omitzero"`
+}
+
+func writeTool(ws *workspace.Workspaces) tools.Tool {
+	return &tool[writeArgs]{
+		workspaces: ws,
+		definition: define("file.write",
+			fmt.Sprintf("Writes a whole text file in your workspace (at most %d bytes of UTF-8) and makes missing folders. A file that is there already is replaced; its former version goes to the trash and the result gives its id (replaced), with which file.restore brings it back.", workspace.MaxContent),
+			fmt.Sprintf(`{"type":"object","properties":{"path":%s,"content":{"type":"string","maxLength":%d,"description":"the whole new content"}},"required":["path","content"],"additionalProperties":false}`,
+				pathSchema, workspace.MaxContent)),
+		fields: []string{"path", "content"},
+		decode: func(a *arguments) writeArgs {
+			a.require("path")
+			a.require("content")
+			args := writeArgs{path: a.path("path", ""), content: a.text("content", "")}
+			if n := len(args.content); n > workspace.MaxContent {
+				a.fail("content", fmt.Sprintf("has %d bytes, at most %d", n, workspace.MaxContent))
+			}
+			return args
+		},
+		run: func(_ context.Context, ws *workspace.Workspace, env tools.Env, a writeArgs) (any, error) {
+			written, err := ws.Write(stamp(env), a.path, []byte(a.content))
+			if err != nil {
+				return nil, err
+			}
+			r := writeResult{Path: a.path.String(), Bytes: len(a.content), Effect: "created", Replaced: written.Replaced}
+			if written.Replaced != "" {
+				r.Effect = "replaced"
+			}
+			return r, nil
+		},
+	}
+}

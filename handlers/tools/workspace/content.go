@@ -1,0 +1,128 @@
+package workspace
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+
+	"gatebook/events"
+	"gatebook/policy"
+)
+
+// Stamp names a change: the call that makes it, which becomes the id of what it
+// puts into the trash, and engine time.
+type Stamp struct {
+	Call events.CallID
+	Now  events.Instant
+}
+
+// Content is a part of a file.
+type Content struct {
+	Data   []byte
+	Offset int64
+	Size   int64 // of the whole file
+}
+
+// Read gives at most limit bytes (at most [MaxContent]) of a file from offset on.
+func (ws *Workspace) Read(path policy.Path, offset, limit int64) (Content, error) {
+	content, err := ws.read(path, offset, limit)
+	return content, fault(path.String(), err)
+}
+
+func (ws *Workspace) read(path policy.Path, offset, limit int64) (Content, error) {
+	f, name, err := ws.parent(path, false)
+	if err != nil {
+		return Content{}, err
+	}
+	defer f.Close()
+	file, info, err := f.openFile(name)
+	if err != nil {
+		return Content{}, err
+	}
+	defer file.Close()
+	left := max(0, info.Size()-offset)
+	data := make([]byte, min(left, limit, MaxContent))
+	n, err := file.ReadAt(data, offset)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return Content{}, err
+	}
+	return Content{Data: data[:n], Offset: offset, Size: info.Size()}, nil
+}
+
+// Written is what a write did.
+type Written struct {
+	// Replaced is the trash entry of the former version; empty where the file is new.
+	Replaced events.CallID
+}
+
+// Write puts content at path, which then holds it whole or not at all. Missing
+// folders are made. A former version goes to the trash.
+func (ws *Workspace) Write(stamp Stamp, path policy.Path, content []byte) (Written, error) {
+	written, err := ws.write(stamp, path, content)
+	return written, fault(path.String(), err)
+}
+
+func (ws *Workspace) write(stamp Stamp, path policy.Path, content []byte) (Written, error) {
+	f, name, err := ws.parent(path, true)
+	if err != nil {
+		return Written{}, err
+	}
+	defer f.Close()
+	info, err := f.Lstat(name)
+	fresh := errors.Is(err, fs.ErrNotExist)
+	if err == nil {
+		err = checkFile(info)
+	}
+	if err != nil && !fresh {
+		return Written{}, err
+	}
+	e, err := ws.newEntry(stamp.Call)
+	if err != nil {
+		return Written{}, err
+	}
+	defer e.close()
+	f.step("checked")
+	if fresh {
+		return Written{}, placeNew(e, f, name, content)
+	}
+	return Written{Replaced: stamp.Call}, replace(e, f, name, content, description{path.String(), stamp.Now})
+}
+
+// placeNew writes a new file beside its place and moves it there.
+func placeNew(e entry, f folder, name string, content []byte) error {
+	err := e.create(contentName, content)
+	f.step("written")
+	if err == nil {
+		err = e.move(contentName, f, name)
+	}
+	if err != nil {
+		e.discard()
+		return err
+	}
+	f.step("moved")
+	err = f.sync()
+	return errors.Join(err, e.remove())
+}
+
+// replace writes the new version into a trash entry and exchanges it with the
+// former one: the name is never absent, and whatever a kill leaves in the entry
+// is one of the two versions, described.
+func replace(e entry, f folder, name string, content []byte, d description) error {
+	err := e.create(contentName, content)
+	f.step("written")
+	if err == nil {
+		err = e.describe(d)
+	}
+	if err != nil {
+		e.discard()
+		return err
+	}
+	f.step("described")
+	// After a failed exchange the entry stays: better one too many than to guess
+	// which version it holds.
+	if err := e.swap(contentName, f, name); err != nil {
+		return err
+	}
+	f.step("moved")
+	return errors.Join(f.sync(), e.sync())
+}

@@ -1,0 +1,174 @@
+package workspace
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"gatebook/events"
+)
+
+// killed ends an operation between two steps, as a kill of the process would:
+// nothing after the step runs but the closing of handles.
+type killed struct{}
+
+// killAt runs op and ends it at its n-th step. It says whether there was one.
+func (p *place) killAt(n int, op func(*Workspace) error) (was bool) {
+	p.ws.step = func(string) {
+		if n--; n < 0 {
+			panic(killed{})
+		}
+	}
+	defer func() {
+		p.ws.step = nil
+		if r := recover(); r != nil {
+			if _, is := r.(killed); !is {
+				panic(r)
+			}
+			was = true
+		}
+	}()
+	_, err := do(p, func(ws *Workspace) (any, error) { return nil, op(ws) })
+	p.must(err)
+	return false
+}
+
+// contents are all files in place, after everything in the trash was restored.
+func (p *place) contents() []string {
+	page, err := do(p, func(ws *Workspace) (TrashPage, error) { return ws.Trash(context.Background(), "") })
+	p.must(err)
+	for i, e := range page.Entries {
+		to := p.path(fmt.Sprintf("back/%d", i))
+		_, err := do(p, func(ws *Workspace) (Restored, error) { return ws.Restore(e.ID, &to) })
+		p.must(err)
+	}
+	var all []string
+	p.must(fs.WalkDir(os.DirFS(p.dir), ".", func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || strings.HasPrefix(name, trashName) {
+			return err
+		}
+		raw, err := os.ReadFile(p.dir + "/" + name)
+		all = append(all, string(raw))
+		return err
+	}))
+	return all
+}
+
+func TestKillLosesNothing(t *testing.T) {
+	for name, op := range map[string]func(*place, *Workspace) error{
+		"create": func(p *place, ws *Workspace) error {
+			_, err := ws.Write(p.stamp(), p.path("new/n"), []byte("new"))
+			return err
+		},
+		"replace": func(p *place, ws *Workspace) error {
+			_, err := ws.Write(p.stamp(), p.path("x/secret.txt"), []byte("new"))
+			return err
+		},
+		"delete": func(p *place, ws *Workspace) error {
+			_, err := ws.Delete(p.stamp(), p.path("x/secret.txt"))
+			return err
+		},
+		"delete a folder": func(p *place, ws *Workspace) error { _, err := ws.Delete(p.stamp(), p.path("x")); return err },
+		"restore":         func(_ *place, ws *Workspace) error { _, err := ws.Restore(fmtID(1), nil); return err },
+	} {
+		for n, was := 0, true; was; n++ {
+			p := newPlace(t)
+			p.put(p.dir+"/gone", "trashed")
+			_, err := do(p, func(ws *Workspace) (Deleted, error) { return ws.Delete(p.stamp(), p.path("gone")) })
+			p.must(err)
+			was = p.killAt(n, func(ws *Workspace) error { return op(p, ws) })
+			all := p.contents()
+			for _, want := range []string{"mine", "trashed"} {
+				if count := len(all) - len(slices.DeleteFunc(slices.Clone(all), func(s string) bool { return s == want })); count != 1 {
+					t.Errorf("%s killed at step %d: %q is there %d times in %q", name, n, want, count, all)
+				}
+			}
+			if !was && n < 2 {
+				t.Errorf("%s has only %d steps", name, n)
+			}
+		}
+	}
+}
+
+func fmtID(n int) events.CallID { return events.CallID(fmt.Sprintf("01J%023d", n)) }
+
+// TestCallsOfOneAgentTakeTurns: many writes of one path at once lose no version.
+func TestCallsOfOneAgentTakeTurns(t *testing.T) {
+	const writers = 30
+	p := newPlace(t)
+	var all sync.WaitGroup
+	for i := range writers {
+		all.Go(func() {
+			if _, err := p.write("same", fmt.Sprint("version ", i)); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if found := p.contents(); len(found) != writers+1 || len(slices.Compact(slices.Sorted(slices.Values(found)))) != writers+1 {
+		t.Errorf("%d contents: %q", len(found), found)
+	}
+}
+
+// TestTurnEndsWithTheContext: who waits for the turn does not wait for ever, and
+// another agent does not wait at all.
+func TestTurnEndsWithTheContext(t *testing.T) {
+	p := newPlace(t)
+	held, err := p.ws.Open(context.Background(), "alice")
+	p.must(err)
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan error)
+	go func() {
+		_, err := p.ws.Open(ctx, "alice")
+		ended <- err
+	}()
+	other, err := p.ws.Open(context.Background(), "bob")
+	p.must(err)
+	p.must(other.Close())
+	cancel()
+	if err := <-ended; !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
+	}
+	p.must(held.Close())
+	again, err := p.ws.Open(context.Background(), "alice")
+	p.must(err)
+	p.must(again.Close())
+}
+
+// TestOneIDIsUsedOnce: a second change under one call id touches nothing.
+func TestOneIDIsUsedOnce(t *testing.T) {
+	p := newPlace(t)
+	s := p.stamp()
+	p.put(p.dir+"/a", "a")
+	_, err := do(p, func(ws *Workspace) (Deleted, error) { return ws.Delete(s, p.path("a")) })
+	p.must(err)
+	if _, err := do(p, func(ws *Workspace) (Deleted, error) { return ws.Delete(s, p.path("x")) }); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("%v", err)
+	}
+	if found := p.contents(); len(found) != 2 {
+		t.Errorf("%q", found)
+	}
+}
+
+// TestErrorsShowNoHostPath: whatever the system says.
+func TestErrorsShowNoHostPath(t *testing.T) {
+	p := newPlace(t)
+	p.must(os.WriteFile(p.dir+"/agents", nil, 0o600))
+	_, err := New(p.dir).Open(context.Background(), "alice")
+	if err == nil || strings.Contains(err.Error(), p.dir) {
+		t.Errorf("%v", err)
+	}
+	_, err = New(p.dir+"/none").Open(context.Background(), "alice")
+	if err == nil || strings.Contains(err.Error(), p.dir) || !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("%v", err)
+	}
+	if err := fault("a", &fs.PathError{Op: "open", Path: p.dir, Err: errors.New(p.dir)}); strings.Contains(err.Error(), p.dir) {
+		t.Errorf("%v", err)
+	}
+}

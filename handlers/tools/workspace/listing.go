@@ -1,0 +1,132 @@
+package workspace
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"io/fs"
+	"strings"
+
+	"github.com/go-json-experiment/json"
+
+	"gatebook/events"
+	"gatebook/policy"
+)
+
+// Listing is one page of a folder, in the order of the bytes of the names.
+type Listing struct {
+	Entries []Entry `json:"entries"`
+	// Next is the cursor of the next page; empty on the last one.
+	Next string `json:"next,omitzero"`
+}
+
+// Entry is one name in a folder. A name that no path argument could hold is
+// shown escaped, with a backslash.
+type Entry struct {
+	Name string `json:"name"`
+	// Type is "file", "dir", "link", "other", or "vanished" for an entry that was
+	// gone when its metadata was read.
+	Type string `json:"type"`
+	// Size is that of a file, in bytes.
+	Size int64 `json:"size,omitzero"`
+	// Modified is the system's time of the last change of a file or a folder.
+	Modified events.Instant `json:"modified,omitzero"`
+}
+
+// List gives the entries of a folder, without the trash. Their metadata comes
+// from the same handle as their names.
+func (ws *Workspace) List(ctx context.Context, path policy.Path, cursor string) (Listing, error) {
+	after, err := base64.RawURLEncoding.DecodeString(cursor)
+	if err != nil {
+		return Listing{}, &Error{Path: path.String(), Reason: "the cursor " + events.Quote(cursor) + " is not one that file.list gave"}
+	}
+	listing, err := ws.list(ctx, path, string(after))
+	return listing, fault(path.String(), err)
+}
+
+func (ws *Workspace) list(ctx context.Context, path policy.Path, after string) (Listing, error) {
+	f, err := ws.folder(path, false)
+	if err != nil {
+		return Listing{}, err
+	}
+	defer f.Close()
+	keep := func(name string) bool { return name > after && !hidden(path, name) }
+	names, err := f.names(ctx, MaxEntries+1, keep, strings.Compare)
+	if err != nil {
+		return Listing{}, err
+	}
+	f.step("listed")
+	entries, last, err := fill(ctx, names, MaxEntries, f.entry)
+	return Listing{Entries: entries, Next: base64.RawURLEncoding.EncodeToString([]byte(last))}, err
+}
+
+func hidden(path policy.Path, name string) bool {
+	if path.String() != "." {
+		return false
+	}
+	p, err := policy.ParsePath("name", name)
+	return err == nil && p.Reserved()
+}
+
+// fill makes the rows of one page, bounded in number and in bytes, and leaves
+// out a name that is not there any more (fs.ErrNotExist). Where names are left
+// it gives the last one it used.
+func fill[T any](ctx context.Context, names []string, most int, row func(name string) (T, error)) (rows []T, last string, err error) {
+	rows = []T{}
+	size := 0
+	for i, name := range names {
+		if err := ctx.Err(); err != nil {
+			return nil, "", err
+		}
+		next, err := row(name)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return nil, "", err
+		}
+		encoded, err := json.Marshal(next)
+		if err != nil {
+			return nil, "", err
+		}
+		if size += len(encoded) + 1; i >= most || size > MaxListing {
+			return rows, names[i-1], nil
+		}
+		rows = append(rows, next)
+	}
+	return rows, "", nil
+}
+
+func (f folder) entry(name string) (Entry, error) {
+	e := Entry{Name: name, Type: "vanished"}
+	if _, err := policy.ParsePath("name", name); err != nil {
+		e.Name = events.Escape(name)
+	}
+	info, err := f.Lstat(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return e, nil
+	}
+	if err != nil {
+		return Entry{}, err
+	}
+	e.Type = typeOf(info)
+	if e.Type == "file" {
+		e.Size = info.Size()
+	}
+	if e.Type == "file" || e.Type == "dir" {
+		e.Modified = events.InstantOf(info.ModTime())
+	}
+	return e, nil
+}
+
+func typeOf(info fs.FileInfo) string {
+	switch info.Mode().Type() {
+	case 0:
+		return "file"
+	case fs.ModeDir:
+		return "dir"
+	case fs.ModeSymlink:
+		return "link"
+	}
+	return "other"
+}

@@ -1,0 +1,152 @@
+// Package workspace opens the one folder of an agent that its file tools may
+// touch, and does what they need on opened handles.
+//
+// Start with [New], then [Workspaces.Open] for each call, and one of the methods
+// of [Workspace]. The folder of agent a is <dir>/agents/a/Workspace; <dir> itself
+// may be reached through links, nothing below it may.
+//
+// What the package promises:
+//
+//   - A check and the use after it share one handle. A path is walked one
+//     component at a time; a link anywhere in it is refused, also one that stays
+//     inside, and so is a file with a second name (hard link) or one that is no
+//     regular file. Where the number of names cannot be known the file is refused.
+//   - Nothing is ever deleted for good or overwritten. What a write replaces and
+//     what is deleted goes to .trash, under the id of the call that did it, and
+//     can be restored. A kill at any moment loses no content.
+//   - Calls of one agent take turns. Calls of different agents do not meet.
+//   - An error shows the path that the agent gave, escaped, and no other.
+//
+// No handle is kept between calls, so there is nothing to close but the
+// [Workspace]. Moving between two folder handles without overwriting is a system
+// call that the standard library does not offer: that is what golang.org/x/sys
+// is for. On a system without it (see system_other.go) every file is refused.
+package workspace
+
+import (
+	"context"
+	"errors"
+	"os"
+	"sync"
+
+	"gatebook/events"
+	"gatebook/policy"
+)
+
+// Workspaces gives out the workspaces of one data folder. It is safe for
+// concurrent use and holds no open file.
+type Workspaces struct {
+	dir string
+	// step, where not nil, is called between the steps of an operation: tests
+	// change the disk there, or end the operation as a kill would.
+	step func(name string)
+
+	mu    sync.Mutex
+	turns map[events.AgentID]chan struct{} // holds one value while a call has the turn
+}
+
+// New uses the data folder dir, which must exist when a workspace is opened.
+func New(dir string) *Workspaces {
+	return &Workspaces{dir: dir, turns: map[events.AgentID]chan struct{}{}}
+}
+
+// Workspace is one agent's folder for the time of one call. It is for one
+// goroutine, and MUST be closed.
+type Workspace struct {
+	root folder
+	done func()
+}
+
+// Open waits for the agent's turn and opens its workspace, which it makes (mode
+// 0700) where it is missing. Its errors are an [*Error] or that of ctx.
+func (w *Workspaces) Open(ctx context.Context, agent events.AgentID) (*Workspace, error) {
+	if _, err := events.ParseAgentID(string(agent)); err != nil {
+		return nil, err
+	}
+	// An id may still be the name of a device on some systems.
+	if _, err := policy.ParsePath("agent", string(agent)); err != nil {
+		return nil, err
+	}
+	done, err := w.turn(ctx, agent)
+	if err != nil {
+		return nil, err
+	}
+	root, err := w.open(string(agent))
+	if err != nil {
+		done()
+		return nil, fault(".", err)
+	}
+	return &Workspace{root: root, done: done}, nil
+}
+
+func (w *Workspaces) turn(ctx context.Context, agent events.AgentID) (done func(), err error) {
+	w.mu.Lock()
+	turn, ok := w.turns[agent]
+	if !ok {
+		turn = make(chan struct{}, 1)
+		w.turns[agent] = turn
+	}
+	w.mu.Unlock()
+	if err := ctx.Err(); err != nil { // select takes either when both are ready
+		return nil, err
+	}
+	select {
+	case turn <- struct{}{}:
+		return func() { <-turn }, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+func (w *Workspaces) open(agent string) (folder, error) {
+	root, err := os.OpenRoot(w.dir)
+	if err != nil {
+		return folder{}, err
+	}
+	return folder{root, w.mark}.descend([]string{"agents", agent, "Workspace"}, true)
+}
+
+func (w *Workspaces) mark(name string) {
+	if w.step != nil {
+		w.step(name)
+	}
+}
+
+// Close gives the turn to the next call.
+func (ws *Workspace) Close() error {
+	err := ws.root.Close()
+	ws.done()
+	return err
+}
+
+// folder opens the folder that path names.
+func (ws *Workspace) folder(path policy.Path, create bool) (folder, error) {
+	if err := inside(path); err != nil {
+		return folder{}, err
+	}
+	return ws.descend(components(path), create)
+}
+
+// parent opens the folder that holds what path names, and gives the name in it.
+func (ws *Workspace) parent(path policy.Path, create bool) (folder, string, error) {
+	if err := inside(path); err != nil {
+		return folder{}, "", err
+	}
+	names := components(path)
+	if len(names) == 0 {
+		return folder{}, "", errWhole
+	}
+	last := len(names) - 1
+	f, err := ws.descend(names[:last], create)
+	return f, names[last], err
+}
+
+func (ws *Workspace) descend(names []string, create bool) (folder, error) {
+	again, err := ws.root.OpenRoot(".")
+	if err != nil {
+		return folder{}, err
+	}
+	return folder{again, ws.root.step}.descend(names, create)
+}
+
+var errWhole = errors.New("is the workspace itself")

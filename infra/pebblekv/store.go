@@ -1,0 +1,149 @@
+package pebblekv
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"gatebook/projections"
+)
+
+// Options change where a store lives and who hears of its troubles.
+type Options struct {
+	FS vfs.FS // nil: the disk
+	// Log, where not nil, takes one line about a trouble of the database. It is
+	// called from goroutines of Pebble that hold its lock: it MUST be quick, safe
+	// for concurrent use, and not call the store.
+	Log func(string)
+}
+
+// Sizes of the database, in bytes.
+const (
+	cacheSize    = 64 << 20
+	memTableSize = 32 << 20
+)
+
+// Store is a projections.Store on Pebble. One process at a time opens a folder.
+type Store struct {
+	db       *pebble.DB
+	lock     *pebble.Lock
+	troubles *troubles
+	// usual is how many rows the last transaction wrote: room for the next one.
+	usual int
+}
+
+var _ projections.Store = (*Store)(nil)
+
+// Open opens the store in dir, or makes one, mode 0700. Every error wraps
+// projections.ErrStore; [ErrDamaged] too where the folder is there and readable
+// and holds no sound store, [ErrLocked] where another store has it open.
+func Open(dir string, opt Options) (*Store, error) {
+	fs := opt.FS
+	if fs == nil {
+		fs = vfs.Default
+	}
+	if err := makeFolder(fs, dir, opt.FS == nil); err != nil {
+		return nil, wrap("make "+dir, err)
+	}
+	lock, err := pebble.LockDirectory(dir, fs)
+	if err != nil {
+		return nil, wrap("lock "+dir, errors.Join(ErrLocked, err))
+	}
+	troubles := newTroubles(opt.Log)
+	db, err := openDB(dir, fs, lock, troubles)
+	if err != nil {
+		return nil, errors.Join(wrap("open "+dir, err), lock.Close())
+	}
+	s := &Store{db: db, lock: lock, troubles: troubles}
+	if err := s.check(); err != nil {
+		return nil, errors.Join(wrap("read "+dir, errors.Join(ErrDamaged, err)), s.Close())
+	}
+	return s, nil
+}
+
+func makeFolder(fs vfs.FS, dir string, onDisk bool) error {
+	if err := fs.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	if !onDisk {
+		return nil
+	}
+	return os.Chmod(dir, 0o700) // it may be older than us
+}
+
+// openDB tells damage from a disk that has its own troubles. In the middle of an
+// Open, Pebble also shows either by a Fatalf or by a panic of an error.
+func openDB(dir string, fs vfs.FS, lock *pebble.Lock, t *troubles) (db *pebble.DB, err error) {
+	defer func() {
+		switch p := recover().(type) {
+		case nil:
+		case error:
+			db, err = nil, p
+		default:
+			panic(p)
+		}
+		if err != nil && !transient(err) {
+			err = errors.Join(ErrDamaged, err)
+		}
+	}()
+	return pebble.Open(dir, options(fs, lock, t))
+}
+
+func options(fs vfs.FS, lock *pebble.Lock, t *troubles) *pebble.Options {
+	return &pebble.Options{
+		FS:   fs,
+		Lock: lock,
+		// Named, because the default is the oldest and tells no damage in the log
+		// from its end. A newer one is a step without return.
+		FormatMajorVersion:          pebble.FormatValueSeparation,
+		CacheSize:                   cacheSize,
+		MemTableSize:                memTableSize,
+		MemTableStopWritesThreshold: 4,
+		MaxOpenFiles:                512,
+		Logger:                      t,
+		EventListener:               t.listener(),
+	}
+}
+
+// check reads the checkpoint: a store without a readable one is of no use.
+func (s *Store) check() error {
+	_, err := projections.LoadState(reader{s.db})
+	return err
+}
+
+// Begin opens the one transaction.
+func (s *Store) Begin() projections.Tx {
+	return &tx{
+		reader: reader{s.db}, store: s,
+		writes: make([]write, 0, s.usual), at: make(map[string]int, s.usual),
+	}
+}
+
+// Snapshot opens the state of the last commit.
+func (s *Store) Snapshot() projections.Snapshot {
+	db := s.db.NewSnapshot()
+	return snapshot{reader: reader{db}, db: db}
+}
+
+// Sync makes every commit so far durable with one fsync of Pebble's log.
+func (s *Store) Sync() error {
+	if err := s.troubles.failure(); err != nil {
+		return err
+	}
+	return wrap("sync", s.db.LogData(nil, pebble.Sync))
+}
+
+// Close makes every commit durable and lets go of the folder.
+func (s *Store) Close() error {
+	return wrap("close", errors.Join(s.db.Close(), s.lock.Close()))
+}
+
+func wrap(what string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%w: %s: %w", projections.ErrStore, what, err)
+}

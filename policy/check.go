@@ -1,0 +1,247 @@
+package policy
+
+import (
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"gatebook/events"
+)
+
+// The highest limits that a catalog may set; they keep every integer far below
+// the 2^53 that the canonical form can hold.
+const (
+	maxLimitMicros events.Micros = 365 * 24 * 3_600_000_000
+	maxLimitCount                = 100_000
+)
+
+var (
+	nameForm = regexp.MustCompile(`^[a-z0-9][a-z0-9_.-]*$`)
+	// keyForm is the outer form of an nkey's public user key. Its checksum is
+	// proved by the first connection that uses it.
+	keyForm = regexp.MustCompile(`^U[A-Z2-7]{55}$`)
+)
+
+// checker collects the faults of one catalog.
+type checker struct {
+	c      Catalog
+	extra  toolSet
+	keys   map[events.PublicKey]string // to the path where it was seen first
+	faults []error
+}
+
+func (v *checker) fault(path, format string, args ...any) {
+	v.faults = append(v.faults, &Fault{Path: path, Text: fmt.Sprintf(format, args...)})
+}
+
+func (v *checker) all() {
+	if v.c.Schema != 1 {
+		v.fault("schema", "want 1, the version of this format")
+	}
+	if v.c.Phase < 0 || v.c.Phase > 2 {
+		v.fault("phase", "%d is not a phase: 1 offers only read_only tools, 2 all", v.c.Phase)
+	}
+	for _, name := range inOrder(v.c.Scopes) {
+		v.name("scopes."+name, "scope", name)
+		v.tools("scopes."+name+".tools", v.c.Scopes[name].Tools)
+	}
+	for _, name := range inOrder(v.c.Profiles) {
+		v.profile("profiles."+name, name, v.c.Profiles[name])
+	}
+	for _, name := range inOrder(v.c.Roles) {
+		v.role("roles."+name, name, v.c.Roles[name])
+	}
+	for _, id := range inOrder(v.c.Agents) {
+		v.agent("agents."+string(id), id, v.c.Agents[id])
+	}
+	for _, id := range inOrder(v.c.Channels) {
+		v.channel("channels."+string(id), id, v.c.Channels[id])
+	}
+	for _, id := range inOrder(v.c.People) {
+		v.person("people."+string(id), id, v.c.People[id])
+	}
+	v.limits(v.c.Limits)
+}
+
+func (v *checker) profile(path, name string, p Profile) {
+	if name == NoProfile {
+		v.fault(path, "the profile none is built in and cannot be declared")
+	} else {
+		v.name(path, "profile", name)
+	}
+	for i, scope := range p.Scopes {
+		v.scope(item(path+".scopes", i), scope)
+	}
+	v.tools(path+".tools", p.Tools)
+}
+
+func (v *checker) role(path, name string, r Role) {
+	v.name(path, "role", name)
+	if r.Version < 0 || r.Version > maxLimitCount {
+		v.fault(path+".version", "want a number from 1 to %d", maxLimitCount)
+	}
+	for i, g := range r.Grants {
+		at := item(path+".grants", i)
+		switch {
+		case (g.Tool == "") == (g.Scope == ""):
+			v.fault(at, "a grant names either a tool or a scope")
+		case g.Tool != "":
+			v.tool(at+".tool", g.Tool)
+		default:
+			v.scope(at+".scope", g.Scope)
+		}
+	}
+}
+
+func (v *checker) agent(path string, id events.AgentID, a Agent) {
+	_, err := events.ParseAgentID(string(id))
+	v.err(path, err)
+	if _, ok := v.c.Roles[a.Role]; !ok {
+		v.fault(path+".role", "the role %s is not declared under roles", events.Quote(a.Role))
+	}
+	v.key(path+".key", a.Key)
+}
+
+func (v *checker) channel(path string, id events.ChannelID, ch Channel) {
+	_, err := events.ParseChannelID(string(id))
+	v.err(path, err)
+	v.key(path+".key", ch.Key)
+	v.agents(path+".agents", ch.Agents)
+	for i, a := range ch.Agents {
+		if _, ok := v.c.Agents[events.AgentID(a)]; !ok && a != "*" {
+			v.fault(item(path+".agents", i), "the agent %s is not declared under agents", events.Quote(a))
+		}
+	}
+	for _, name := range inOrder(ch.Senders) {
+		v.sender(path+".senders."+name, name, ch.Senders[name])
+	}
+	if ch.Guest.Kind != "" {
+		v.kind(path+".guest.kind", ch.Guest.Kind)
+	}
+	v.profileRef(path+".guest.profile", ch.Guest.Profile)
+}
+
+func (v *checker) sender(path, name string, s Sender) {
+	unprintable := func(r rune) bool { return !unicode.IsPrint(r) }
+	if name == "" || len(name) > MaxSender || !utf8.ValidString(name) || strings.ContainsFunc(name, unprintable) {
+		v.fault(path, "a sender's name is 1 to %d bytes of printable text", MaxSender)
+	}
+	v.name(path+".principal", "principal", s.Principal)
+	if ch, ok := strings.CutSuffix(s.Principal, guestSuffix); ok {
+		if _, ok := v.c.Channels[events.ChannelID(ch)]; ok {
+			v.fault(path+".principal", "%s is the guest of the channel %s", s.Principal, ch)
+		}
+	}
+	v.kind(path+".kind", s.Kind)
+	v.profileRef(path+".profile", s.Profile)
+}
+
+func (v *checker) person(path string, id events.PersonID, p Person) {
+	_, err := events.ParsePersonID(string(id))
+	v.err(path, err)
+	v.key(path+".key", p.Key)
+	if p.ApproveKey != "" {
+		v.key(path+".approve_key", p.ApproveKey)
+	} else if p.Approver {
+		v.fault(path+".approver", "an approver needs an approve_key")
+	}
+	v.agents(path+".observable_agents", p.ObservableAgents)
+}
+
+func (v *checker) limits(l Limits) {
+	for _, m := range []struct {
+		path string
+		d    events.Micros
+	}{{"limits.round_timeout", l.RoundTimeout}, {"limits.tool_time", l.ToolTime}} {
+		if m.d < 0 || m.d > maxLimitMicros {
+			v.fault(m.path, "want a time from 0 (the default) to 365 days")
+		}
+	}
+	for _, m := range []struct {
+		path string
+		n    int
+	}{{"limits.queued_calls", l.QueuedCalls}, {"limits.running_tools", l.RunningTools}} {
+		if m.n < 0 || m.n > maxLimitCount {
+			v.fault(m.path, "want a number from 0 (the default) to %d", maxLimitCount)
+		}
+	}
+}
+
+// name checks what names a scope, a profile, a role or a principal.
+func (v *checker) name(path, what, s string) {
+	switch {
+	case len(s) > events.MaxName || !nameForm.MatchString(s):
+		v.fault(path, "%s is not a name of a %s: want a lower-case letter or digit, then a-z 0-9 _ . -, at most %d in all", events.Quote(s), what, events.MaxName)
+	case slices.Contains(events.ReservedNames(), s):
+		v.fault(path, "%s is a reserved name", s)
+	}
+}
+
+func (v *checker) err(path string, err error) {
+	if err != nil {
+		v.fault(path, "%v", err)
+	}
+}
+
+func (v *checker) tools(path string, list []string) {
+	for i, t := range list {
+		v.tool(item(path, i), t)
+	}
+}
+
+func (v *checker) tool(path, name string) {
+	if _, ok := LookupBuiltin(name); !ok && !v.extra[name] {
+		v.fault(path, "there is no tool %s", events.Quote(name))
+	}
+}
+
+func (v *checker) scope(path, name string) {
+	if _, ok := v.c.Scopes[name]; !ok {
+		v.fault(path, "the scope %s is not declared under scopes", events.Quote(name))
+	}
+}
+
+func (v *checker) profileRef(path, name string) {
+	if _, ok := v.c.Profiles[name]; !ok && name != "" && name != NoProfile {
+		v.fault(path, "the profile %s is not declared under profiles", events.Quote(name))
+	}
+}
+
+func (v *checker) kind(path string, k events.PrincipalKind) {
+	if k != events.PrincipalUser && k != events.PrincipalGroup {
+		v.fault(path, "%s is not a kind that can come over a channel: want user or group", events.Quote(string(k)))
+	}
+}
+
+func (v *checker) key(path string, k events.PublicKey) {
+	if !keyForm.MatchString(string(k)) {
+		v.fault(path, "%s is not a public key: want U and 55 of A-Z 2-7", events.Quote(string(k)))
+		return
+	}
+	if first, ok := v.keys[k]; ok {
+		v.fault(path, "the same key as %s: every entry needs its own", first)
+		return
+	}
+	v.keys[k] = path
+}
+
+// agents checks the form of a list that may be "*" alone.
+func (v *checker) agents(path string, list []string) {
+	for i, a := range list {
+		if a != "*" {
+			_, err := events.ParseAgentID(a)
+			v.err(item(path, i), err)
+		} else if len(list) > 1 {
+			v.fault(item(path, i), "* is all agents and stands alone")
+		}
+	}
+}
+
+func item(path string, i int) string { return path + "." + strconv.Itoa(i) }
+
+func inOrder[K ~string, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }

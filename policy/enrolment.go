@@ -1,0 +1,130 @@
+package policy
+
+import (
+	"cmp"
+	"slices"
+
+	"gatebook/events"
+)
+
+// Enrolment is a fact about one agent that a catalog in force asks for.
+type Enrolment struct {
+	Agent events.AgentID
+	Event events.Event
+}
+
+// KnownAgent is what the book knows of an agent.
+type KnownAgent struct {
+	Agent    events.AgentID
+	Released bool
+	Key      events.PublicKey
+	Role     string
+}
+
+// Enrolments lists, by agent, what brings the book in line with the catalog:
+// agent.enrolled for a new agent and again for one whose role or key changed,
+// agent.released for one that is not in the catalog any more. A released id
+// never comes back. Applying them and asking again gives none.
+func Enrolments(c *Compiled, known []KnownAgent) []Enrolment {
+	if c == nil {
+		return nil
+	}
+	var out []Enrolment
+	seen := map[events.AgentID]bool{}
+	for _, k := range known {
+		seen[k.Agent] = true
+		a, ok := c.catalog.Agents[k.Agent]
+		switch {
+		case k.Released:
+		case !ok:
+			out = append(out, Enrolment{k.Agent, events.AgentReleased{Reason: "not in the catalog any more"}})
+		case a.Role != k.Role || a.Key != k.Key:
+			out = append(out, Enrolment{k.Agent, events.AgentEnrolled{Role: a.Role, Key: a.Key}})
+		}
+	}
+	for id, a := range c.catalog.Agents {
+		if !seen[id] {
+			out = append(out, Enrolment{id, events.AgentEnrolled{Role: a.Role, Key: a.Key}})
+		}
+	}
+	slices.SortFunc(out, func(a, b Enrolment) int { return cmp.Compare(a.Agent, b.Agent) })
+	return out
+}
+
+// mayOperate: an operator, or an approver with the approving key.
+func (c *Compiled) mayOperate(by events.Actor, approves bool) bool {
+	return c.mayApprove(by, approves) || c.person(by).Operator
+}
+
+func (c *Compiled) mayApprove(by events.Actor, approves bool) bool {
+	return approves && c.person(by).Approver
+}
+
+// person is by's entry; the zero entry may do nothing.
+func (c *Compiled) person(by events.Actor) Person {
+	if c == nil || by.Kind != events.ActorPerson {
+		return Person{}
+	}
+	return c.catalog.People[events.PersonID(by.ID)]
+}
+
+// ReleaseAgent answers the wish of by that the agent be gone for good. approves
+// says that it came with the person's approving key.
+func ReleaseAgent(c *Compiled, by events.Actor, approves bool, agent AgentFacts, reason string) ([]events.Event, *Refusal) {
+	if !c.mayOperate(by, approves) {
+		return nil, refuse("not_allowed", "only an operator, or an approver with the approving key, releases an agent")
+	}
+	if !agent.Enrolled {
+		return nil, refuse("unknown_agent", "there is no such agent enrolled; gatebook agent list names them")
+	}
+	return []events.Event{events.AgentReleased{Reason: cut(reason, maxReason)}}, nil
+}
+
+// AcceptClock answers the wish of by that the wall clock be taken again after a
+// jump. Nil means yes.
+func AcceptClock(c *Compiled, by events.Actor, approves bool) *Refusal {
+	if c.mayOperate(by, approves) {
+		return nil
+	}
+	return refuse("not_allowed", "only an operator, or an approver with the approving key, accepts the clock")
+}
+
+// SetLongtime answers the wish of by that the agent's longtime profile be this
+// one; the empty name clears it. More than the present one allows needs an
+// approver, less an operator.
+func SetLongtime(c *Compiled, by events.Actor, approves bool, agent AgentFacts, profile string) ([]events.Event, *Refusal) {
+	if !c.mayOperate(by, approves) {
+		return nil, refuse("not_allowed", "only an operator, or an approver with the approving key, sets a longtime profile")
+	}
+	if !agent.Enrolled {
+		return nil, refuse("unknown_agent", "there is no such agent enrolled; gatebook agent list names them")
+	}
+	set, declared := c.profiles[profile]
+	if !declared && profile != "" && profile != NoProfile {
+		return nil, refuse("unknown_profile", "the catalog declares no profile "+events.Quote(profile)+"; names are exact, case included")
+	}
+	if profile == agent.Longtime {
+		return nil, nil
+	}
+	if !set.within(c.profiles[agent.Longtime]) && !c.mayApprove(by, approves) {
+		return nil, refuse("not_allowed", "the profile "+profile+" allows more than the present one; that needs an approver with the approving key")
+	}
+	return []events.Event{events.ProfileSet{Profile: profile}}, nil
+}
+
+// SetPhase answers the wish of by that the phase be this one. current is the
+// last phase.changed, 0 for none. Above the phase in force it needs an approver
+// with the approving key. No change gives no events.
+func SetPhase(c *Compiled, by events.Actor, approves bool, phase, current int) ([]events.Event, *Refusal) {
+	switch {
+	case !c.mayOperate(by, approves):
+		return nil, refuse("not_allowed", "only an operator, or an approver with the approving key, sets the phase")
+	case phase != 1 && phase != 2:
+		return nil, refuse("invalid", "phase: want 1 (only read_only tools) or 2 (all tools)")
+	case phase == current:
+		return nil, nil
+	case phase > c.PhaseInForce(current) && !c.mayApprove(by, approves):
+		return nil, refuse("not_allowed", "raising the phase needs an approver with the approving key")
+	}
+	return []events.Event{events.PhaseChanged{Phase: phase}}, nil
+}

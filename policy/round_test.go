@@ -1,0 +1,209 @@
+package policy
+
+import (
+	"strings"
+	"testing"
+
+	"gatebook/events"
+)
+
+func wish() RoundRequest {
+	return RoundRequest{
+		Channel: "terminal", Agent: "alice", Round: "R9", NewConversation: "V9", Sender: "anna",
+		HandleHash: handle, Task: "tidy up", Model: "m-1",
+	}
+}
+
+func TestBeginRound(t *testing.T) {
+	open := func(_ *Catalog, r *RoundRequest, f *RoundBeginFacts) {
+		r.Conversation = "V1"
+		f.Conversation = ConversationFacts{Conversation: "V1", Agent: "alice", Channel: "terminal"}
+	}
+	for _, tc := range []struct {
+		name string
+		edit func(*Catalog, *RoundRequest, *RoundBeginFacts)
+		want string // kinds of events, or the refusal's code, or the round that is repeated
+	}{
+		{"control: new conversation", func(*Catalog, *RoundRequest, *RoundBeginFacts) {}, "conversation.opened round.begun"},
+		{"control: going on", open, "round.begun"},
+		{"unknown agent", func(_ *Catalog, r *RoundRequest, _ *RoundBeginFacts) { r.Agent = "carl" }, "unknown_agent"},
+		{"released agent", func(_ *Catalog, _ *RoundRequest, f *RoundBeginFacts) { f.Agent.Enrolled = false }, "unknown_agent"},
+		{"another channel's agent", func(_ *Catalog, r *RoundRequest, _ *RoundBeginFacts) { r.Channel = "bot" }, "unknown_agent"},
+		{"unknown channel", func(_ *Catalog, r *RoundRequest, _ *RoundBeginFacts) { r.Channel = "sms" }, "not_allowed"},
+		{"handle hash malformed", func(_ *Catalog, r *RoundRequest, _ *RoundBeginFacts) { r.HandleHash = "AB" }, "invalid"},
+		{"sender not UTF-8", func(_ *Catalog, r *RoundRequest, _ *RoundBeginFacts) { r.Sender = "\xff" }, "invalid"},
+		{"task too long", func(_ *Catalog, r *RoundRequest, _ *RoundBeginFacts) { r.Task = strings.Repeat("x", MaxTask+1) }, "invalid"},
+		{"old conversation as fresh", func(c *Catalog, r *RoundRequest, f *RoundBeginFacts) { open(c, r, f); r.Fresh = true }, "invalid"},
+		{"no such conversation", func(_ *Catalog, r *RoundRequest, _ *RoundBeginFacts) { r.Conversation = "V1" }, "unknown_conversation"},
+		{"another agent's conversation", func(c *Catalog, r *RoundRequest, f *RoundBeginFacts) { open(c, r, f); f.Conversation.Agent = "bob" }, "unknown_conversation"},
+		{"another channel's conversation", func(c *Catalog, r *RoundRequest, f *RoundBeginFacts) { open(c, r, f); f.Conversation.Channel = "bot" }, "unknown_conversation"},
+		{"closed conversation", func(c *Catalog, r *RoundRequest, f *RoundBeginFacts) { open(c, r, f); f.Conversation.Closed = true }, "unknown_conversation"},
+		{"one open round per conversation", func(c *Catalog, r *RoundRequest, f *RoundBeginFacts) {
+			open(c, r, f)
+			f.Conversation.OpenRound = "R5"
+		}, "round_open R5"},
+		{"repeat", func(_ *Catalog, _ *RoundRequest, f *RoundBeginFacts) {
+			f.SameHandle = RoundFacts{Round: "R5", Agent: "alice", Channel: "terminal", HandleHash: handle}
+		}, "= R5"},
+		{"handle of another agent's round", func(_ *Catalog, _ *RoundRequest, f *RoundBeginFacts) {
+			f.SameHandle = RoundFacts{Round: "R5", Agent: "bob", Channel: "terminal", HandleHash: handle}
+		}, "conflict"},
+		{"handle of another channel's round", func(_ *Catalog, _ *RoundRequest, f *RoundBeginFacts) {
+			f.SameHandle = RoundFacts{Round: "R5", Agent: "alice", Channel: "bot", HandleHash: handle}
+		}, "conflict"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			c, req, f := sample(), wish(), RoundBeginFacts{Agent: AgentFacts{Enrolled: true}}
+			tc.edit(&c, &req, &f)
+			if got := outcome(BeginRound(compiled(t, func(x *Catalog) { *x = c }), req, f)); got != tc.want {
+				t.Errorf("got %q, want %q", got, tc.want)
+			}
+		})
+	}
+	if d := BeginRound(nil, wish(), RoundBeginFacts{}); d.Refusal == nil {
+		t.Error("a round without a catalog")
+	}
+}
+
+func outcome(d RoundDecision) string {
+	if d.Refusal != nil {
+		return strings.TrimSpace(d.Refusal.Code + " " + string(d.Refusal.Round))
+	}
+	if len(d.Events) == 0 {
+		return "= " + string(d.Round)
+	}
+	var kinds []string
+	for _, e := range d.Events {
+		kinds = append(kinds, string(e.Kind()))
+	}
+	return strings.Join(kinds, " ")
+}
+
+func TestUnknownAndForeignAgentsReadTheSame(t *testing.T) {
+	req, f := wish(), RoundBeginFacts{Agent: AgentFacts{Enrolled: true}}
+	req.Channel, req.Agent = "bot", "alice"
+	foreign := BeginRound(compiled(t), req, f).Refusal.Reason
+	f.Agent.Enrolled = false
+	gone := BeginRound(compiled(t, func(c *Catalog) { delete(c.Agents, "alice") }), req, f).Refusal.Reason
+	if foreign != gone {
+		t.Errorf("%q and %q", foreign, gone)
+	}
+}
+
+// The truth table of who talks over a channel, and of the session profile.
+func TestWhoTalks(t *testing.T) {
+	user, group := events.PrincipalUser, events.PrincipalGroup
+	for _, tc := range []struct {
+		name            string
+		channel         events.ChannelID
+		agent           events.AgentID
+		sender, asked   string
+		principal       string
+		kind            events.PrincipalKind
+		effective       string
+		defaulted       bool
+		requestedCutoff bool
+	}{
+		{name: "mapped user", channel: "terminal", agent: "alice", sender: "anna", principal: "anna", kind: user, effective: "work"},
+		{name: "mapped group", channel: "terminal", agent: "alice", sender: "team", principal: "team", kind: group, effective: "guest"},
+		{name: "mapped without a profile", channel: "terminal", agent: "alice", sender: "mute", principal: "mute", kind: user, effective: "none"},
+		{name: "unmapped", channel: "terminal", agent: "alice", sender: "eve", principal: "terminal-guest", kind: user, effective: "guest"},
+		{name: "no sender", channel: "terminal", agent: "alice", principal: "terminal-guest", kind: user, effective: "guest"},
+		{name: "O-R13 sender in other case", channel: "terminal", agent: "alice", sender: "Anna", principal: "terminal-guest", kind: user, effective: "guest"},
+		{name: "O-R22 a sender named like a principal kind", channel: "terminal", agent: "alice", sender: "internal", principal: "terminal-guest", kind: user, effective: "guest"},
+		{name: "guest of a group channel without a profile", channel: "bot", agent: "bob", sender: "anna", principal: "bot-guest", kind: group, effective: "none"},
+		{name: "asks for the own profile", channel: "terminal", agent: "alice", sender: "anna", asked: "work", principal: "anna", kind: user, effective: "work"},
+		{name: "asks for less", channel: "terminal", agent: "alice", sender: "anna", asked: "guest", principal: "anna", kind: user, effective: "guest"},
+		{name: "asks for none", channel: "terminal", agent: "alice", sender: "anna", asked: "none", principal: "anna", kind: user, effective: "none"},
+		{name: "asks for more", channel: "terminal", agent: "alice", sender: "team", asked: "work", principal: "team", kind: group, effective: "none", defaulted: true},
+		{name: "asks for something else", channel: "terminal", agent: "alice", sender: "team", asked: "writer", principal: "team", kind: group, effective: "none", defaulted: true},
+		{name: "guest asks for more", channel: "bot", agent: "bob", asked: "guest", principal: "bot-guest", kind: group, effective: "none", defaulted: true},
+		{name: "O-R13 zeptoclaw#671 alow", channel: "terminal", agent: "alice", sender: "anna", asked: "alow", principal: "anna", kind: user, effective: "none", defaulted: true},
+		{name: "O-R13 space", channel: "terminal", agent: "alice", sender: "anna", asked: " work", principal: "anna", kind: user, effective: "none", defaulted: true},
+		{name: "O-R13 upper case", channel: "terminal", agent: "alice", sender: "anna", asked: "WORK", principal: "anna", kind: user, effective: "none", defaulted: true},
+		{name: "O-R13 zero width", channel: "terminal", agent: "alice", sender: "anna", asked: "work\u200b", principal: "anna", kind: user, effective: "none", defaulted: true},
+		{name: "O-R13 null", channel: "terminal", agent: "alice", sender: "anna", asked: "null", principal: "anna", kind: user, effective: "none", defaulted: true},
+		{name: "O-R14 broken", channel: "terminal", agent: "alice", sender: "anna", asked: strings.Repeat("{", 999), principal: "anna", kind: user, effective: "none", defaulted: true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			req := wish()
+			req.Channel, req.Agent, req.Sender, req.Profile = tc.channel, tc.agent, tc.sender, tc.asked
+			d := BeginRound(compiled(t), req, RoundBeginFacts{Agent: AgentFacts{Enrolled: true, Longtime: "work"}})
+			want := "conversation.opened round.begun"
+			if tc.defaulted {
+				want += " profile.defaulted"
+			}
+			if got := outcome(d); got != want {
+				t.Fatalf("got %q, want %q", got, want)
+			}
+			begun := d.Events[1].(events.RoundBegun)
+			if begun.Principal != (events.Principal{ID: tc.principal, Kind: tc.kind}) || begun.Effective != tc.effective {
+				t.Errorf("principal %+v, effective %q", begun.Principal, begun.Effective)
+			}
+			if begun.Timeout != DefaultRoundTimeout || begun.Model != (events.Model{Name: "m-1", Known: "claimed"}) || len(begun.Requested) > events.MaxName {
+				t.Errorf("%+v", begun)
+			}
+		})
+	}
+}
+
+func TestEndRound(t *testing.T) {
+	round := RoundFacts{Round: "R1", Agent: "alice", Channel: "terminal", HandleHash: handle, Open: true}
+	for _, tc := range []struct {
+		name string
+		edit func(*RoundEndRequest, *RoundFacts)
+		want string
+	}{
+		{"control", func(*RoundEndRequest, *RoundFacts) {}, "round.ended"},
+		{"no such round", func(_ *RoundEndRequest, f *RoundFacts) { *f = RoundFacts{} }, "no_round"},
+		{"another channel's", func(r *RoundEndRequest, _ *RoundFacts) { r.Channel = "bot" }, "no_round"},
+		{"no channel", func(r *RoundEndRequest, f *RoundFacts) { r.Channel, f.Channel = "", "" }, "no_round"},
+		{"wrong handle", func(r *RoundEndRequest, _ *RoundFacts) { r.HandleHash = otherHandle }, "no_round"},
+		{"twice", func(_ *RoundEndRequest, f *RoundFacts) { f.Open = false }, "round_ended R1"},
+		{"only the engine times out", func(r *RoundEndRequest, _ *RoundFacts) { r.End = events.RoundTimedOut }, "invalid"},
+		{"unknown end", func(r *RoundEndRequest, _ *RoundFacts) { r.End = "" }, "invalid"},
+	} {
+		req, f := RoundEndRequest{Channel: "terminal", Round: "R1", HandleHash: handle, End: events.RoundFailed}, round
+		tc.edit(&req, &f)
+		if got := outcome(EndRound(req, f)); got != tc.want {
+			t.Errorf("%s: got %q, want %q", tc.name, got, tc.want)
+		}
+	}
+	if e := TimeoutRound(round).Events; len(e) != 1 || e[0].(events.RoundEnded).End != events.RoundTimedOut {
+		t.Errorf("%+v", e)
+	}
+	round.Open = false
+	if e := TimeoutRound(round).Events; e != nil {
+		t.Errorf("a round ended twice: %+v", e)
+	}
+}
+
+func TestMayAttach(t *testing.T) {
+	round := RoundFacts{Round: "R1", Agent: "alice", HandleHash: handle, Open: true}
+	for _, tc := range []struct {
+		name   string
+		agent  events.AgentID
+		handle events.Digest
+		edit   func(*RoundFacts)
+		want   string
+	}{
+		{"control", "alice", handle, func(*RoundFacts) {}, ""},
+		{"wrong handle", "alice", otherHandle, func(*RoundFacts) {}, "no_round"},
+		{"another agent's", "bob", handle, func(*RoundFacts) {}, "no_round"},
+		{"no such round", "alice", handle, func(f *RoundFacts) { *f = RoundFacts{} }, "no_round"},
+		{"nothing on both sides", "", "", func(f *RoundFacts) { *f = RoundFacts{Open: true} }, "no_round"},
+		{"ended", "alice", handle, func(f *RoundFacts) { f.Open = false }, "round_ended"},
+	} {
+		f, got := round, ""
+		tc.edit(&f)
+		if no := MayAttach(tc.agent, tc.handle, f); no != nil {
+			got = no.Code
+		}
+		if got != tc.want {
+			t.Errorf("%s: got %q, want %q", tc.name, got, tc.want)
+		}
+	}
+	if e := AbandonRound(round).Events; len(e) != 1 || e[0].(events.RoundEnded).End != events.RoundCancelled {
+		t.Errorf("%+v", e)
+	}
+}

@@ -1,0 +1,117 @@
+package projections
+
+import (
+	"fmt"
+
+	"gatebook/events"
+)
+
+// AgentRow is what the views know of one agent.
+type AgentRow struct {
+	_            struct{} `cbor:",toarray"`
+	Agent        events.AgentID
+	Role         string
+	Key          events.PublicKey
+	Parent       events.AgentID
+	Longtime     string         // profile; empty where none is set
+	Released     bool           // for good
+	Enrolled     events.Instant // the first time
+	LastActivity events.Instant // of its rounds and calls; 0 before the first
+	OpenRounds   int64
+	Seq          events.Seq // of the last event about it
+}
+
+// AgentByID finds an agent, released or not.
+func AgentByID(r Reader, id events.AgentID) (AgentRow, bool, error) {
+	var row AgentRow
+	ok, err := loadRow(r, keyOf(viewAgent, string(id)), &row)
+	return row, ok, err
+}
+
+// Agents lists agents by id after the given one, at most limit of them (see
+// [PageSize]). The next page begins after the last of this one.
+func Agents(r Reader, after events.AgentID, limit int) ([]AgentRow, error) {
+	limit = PageSize(limit)
+	lower := keyOf(viewAgent, "")
+	if after != "" {
+		lower = append(keyOf(viewAgent, string(after)), 0)
+	}
+	var rows []AgentRow
+	for raw, err := range r.Scan(lower, []byte{viewAgent + 1}) {
+		if err != nil {
+			return nil, err
+		}
+		var row AgentRow
+		if err := decodeRow(raw.Value, &row); err != nil {
+			return nil, err
+		}
+		if rows = append(rows, row); len(rows) == limit {
+			break
+		}
+	}
+	return rows, nil
+}
+
+func (f *fold) loadAgent() (err error) {
+	if f.rec.Agent != "" {
+		f.agent, f.known, err = AgentByID(f.tx, f.rec.Agent)
+	}
+	return err
+}
+
+func (f *fold) saveAgent() error {
+	if !f.known {
+		return nil // refusals of an agent that is not enrolled
+	}
+	f.agent.Seq = f.rec.Seq
+	return f.set(keyOf(viewAgent, string(f.rec.Agent)), f.agent)
+}
+
+// aboutAgent is the law that the event names an agent.
+func (f *fold) aboutAgent() error {
+	if f.rec.Agent == "" {
+		return fmt.Errorf("%w: %s about no agent", ErrFold, f.rec.Event.Kind())
+	}
+	return nil
+}
+
+// enrolledAgent is the law that the event's agent is enrolled and not released.
+func (f *fold) enrolledAgent() error {
+	if !f.known || f.agent.Released {
+		return fmt.Errorf("%w: %s about agent %s, which is not enrolled", ErrFold,
+			f.rec.Event.Kind(), events.Quote(string(f.rec.Agent)))
+	}
+	return nil
+}
+
+// agentEnrolled also takes a second enrolment, with another key or role: its
+// rounds and its longtime profile stay.
+func (f *fold) agentEnrolled(e events.AgentEnrolled) error {
+	if err := f.aboutAgent(); err != nil {
+		return err
+	}
+	if f.agent.Released {
+		return fmt.Errorf("%w: agent %s is released and its id never given again", ErrFold, f.rec.Agent)
+	}
+	if !f.known {
+		f.agent, f.known = AgentRow{Agent: f.rec.Agent, Enrolled: f.rec.Time}, true
+	}
+	f.agent.Role, f.agent.Key, f.agent.Parent = e.Role, e.Key, e.Parent
+	return nil
+}
+
+func (f *fold) agentReleased() error {
+	if err := f.enrolledAgent(); err != nil {
+		return err
+	}
+	f.agent.Released, f.agent.Longtime = true, ""
+	return nil
+}
+
+func (f *fold) profileSet(e events.ProfileSet) error {
+	if err := f.enrolledAgent(); err != nil {
+		return err
+	}
+	f.agent.Longtime = e.Profile
+	return nil
+}

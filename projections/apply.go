@@ -1,0 +1,145 @@
+package projections
+
+import (
+	"errors"
+	"fmt"
+
+	"gatebook/events"
+)
+
+// Apply folds rec into every view, adds its leaf to the tree and moves the
+// checkpoint. record holds the bytes that rec was decoded from, or that it will
+// be written as; its Seq may still be 0.
+//
+// An event at or below the checkpoint changes nothing. One that is not the next
+// is [ErrOrder]. One that cannot be so after what the views hold is an
+// [*EventError] that wraps [ErrFold]. Either way tx is as it was before. After
+// an error that wraps [ErrStore] tx MUST be discarded.
+func Apply(tx Tx, rec events.Recorded, record events.Record) error {
+	state, err := LoadState(tx)
+	if err != nil {
+		return err
+	}
+	if rec.Seq == 0 || rec.Seq > state.Seq+1 {
+		return fmt.Errorf("%w: checkpoint %d, event %d", ErrOrder, state.Seq, rec.Seq)
+	}
+	if rec.Seq <= state.Seq {
+		return nil
+	}
+	f := fold{tx: tx, rec: rec, state: state}
+	if err := f.run(record); err != nil {
+		if errors.Is(err, ErrStore) {
+			return err
+		}
+		return &EventError{Seq: rec.Seq, Err: err}
+	}
+	return f.flush()
+}
+
+// fold is the work on one event. It reads from the transaction and keeps its
+// writes back until all of the event is known to fit.
+type fold struct {
+	tx     Tx
+	rec    events.Recorded
+	state  State
+	agent  AgentRow // whom the event is about
+	known  bool     // agent has a row
+	writes []write
+}
+
+// write is a row to set, or to delete where value is nil.
+type write struct{ key, value []byte }
+
+func (f *fold) put(key, value []byte) { f.writes = append(f.writes, write{key, value}) }
+
+func (f *fold) drop(key []byte) { f.writes = append(f.writes, write{key: key}) }
+
+func (f *fold) set(key []byte, row any) error {
+	value, err := encodeRow(row)
+	if err != nil {
+		return err
+	}
+	f.put(key, value)
+	return nil
+}
+
+func (f *fold) flush() error {
+	for _, w := range f.writes {
+		if w.value == nil {
+			if err := f.tx.Delete(w.key); err != nil {
+				return err
+			}
+			continue
+		}
+		if err := f.tx.Set(w.key, w.value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (f *fold) run(record events.Record) error {
+	if record.ID != f.rec.ID || record.Seq != 0 && record.Seq != f.rec.Seq {
+		return fmt.Errorf("%w: the record is of event %s at %d", ErrFold, events.Quote(string(record.ID)), record.Seq)
+	}
+	record.Seq = f.rec.Seq
+	if _, first := f.rec.Event.(events.EngineStarted); f.rec.Seq == 1 && !first {
+		return fmt.Errorf("%w: a book begins with engine.started", ErrFold)
+	}
+	if err := f.loadAgent(); err != nil {
+		return err
+	}
+	f.writes = make([]write, 0, 12)
+	if err := f.event(); err != nil {
+		return err
+	}
+	if err := f.saveAgent(); err != nil {
+		return err
+	}
+	if err := f.leaf(record); err != nil {
+		return err
+	}
+	f.state.Seq, f.state.Time, f.state.LastEvent = f.rec.Seq, f.rec.Time, f.rec.ID
+	return f.set([]byte{viewState}, f.state)
+}
+
+// event names every member of the closed set, so that a new one cannot be
+// forgotten in silence.
+func (f *fold) event() error {
+	switch e := f.rec.Event.(type) {
+	case events.AgentEnrolled:
+		return f.agentEnrolled(e)
+	case events.AgentReleased:
+		return f.agentReleased()
+	case events.ProfileSet:
+		return f.profileSet(e)
+	case events.ConversationOpened:
+		return f.conversationOpened(e)
+	case events.ConversationClosed:
+		return f.conversationClosed(e)
+	case events.RoundBegun:
+		return f.roundBegun(e)
+	case events.RoundTainted:
+		return f.roundTainted(e)
+	case events.RoundEnded:
+		return f.roundEnded(e)
+	case events.CallDecided:
+		return f.callDecided(e)
+	case events.CallReleased:
+		return f.callReleased(e)
+	case events.CallCompleted:
+		return f.callCompleted(e)
+	case events.EngineStarted:
+		return f.engineStarted(e)
+	case events.CatalogLoaded:
+		return f.catalogLoaded(e)
+	case events.PhaseChanged:
+		return f.phaseChanged(e)
+	case events.ClockJumped:
+		return f.clockJumped(e)
+	case events.ProfileDefaulted, events.AlertRaised, events.AlertDelivered, events.JobRan, events.JobMissed,
+		events.IntakeRefused, events.AccessRefused, events.SubjectErased:
+		return nil // no view shows them yet; they move the checkpoint and the tree
+	}
+	return fmt.Errorf("%w: %T", events.ErrUnknownKind, f.rec.Event)
+}

@@ -1,0 +1,169 @@
+package projections
+
+import (
+	"fmt"
+
+	"gatebook/events"
+)
+
+// AuditRow is one call and its life: what was asked, what the gate said, how it
+// ended.
+type AuditRow struct {
+	Call events.CallID
+	// Round is as claimed where Step is 0: the call was refused because the round
+	// is not the agent's, or because there is none.
+	Round        events.RoundID
+	Conversation events.ConversationID
+	Step         int64 // place in the round, from 1
+	Agent        events.AgentID
+	Role         string
+	Model        events.Model
+	Channel      events.ChannelID
+	Principal    events.Principal
+	Profile      string
+	Tool         events.ToolKey
+	Key          string // the caller's idempotency key
+	MAC          events.MAC
+	ArgsPreview  events.Personal // at most events.MaxPreview bytes
+	ArgsSize     int64           // bytes, before redaction
+	Verdict      events.Verdict
+	Status       events.Status // empty while open
+	// Layer, Rule and Reason are of the refusal, at the decision or after it.
+	Layer        events.Layer
+	Rule, Reason string
+	Error        string
+	Result       events.Result
+	Executor     events.Executor
+	Tier         events.Tier
+	Duration     events.Micros
+	// Released is when an approved staged call was claimed; 0 before and for
+	// every other call. Completed is Decided where the decision was the end.
+	Decided, Released, Completed events.Instant
+	// Seq is of call.decided; CompletedSeq of call.completed, 0 while open and
+	// where the decision was the end.
+	Seq, CompletedSeq events.Seq
+	Catalog           events.Digest // in force at the decision
+}
+
+// Open says that the call has no final status yet.
+func (r AuditRow) Open() bool { return r.Status == "" }
+
+// CallByID finds a call.
+func CallByID(r Reader, id events.CallID) (AuditRow, bool, error) {
+	return callAt(r, keyOf(viewCall, string(id)))
+}
+
+// CallByKey finds the first call of the round under the idempotency key.
+func CallByKey(r Reader, round events.RoundID, key string) (AuditRow, bool, error) {
+	if key == "" {
+		return AuditRow{}, false, nil
+	}
+	return callAt(r, callKeyKey(round, key))
+}
+
+// callAt follows an index row to the call.
+func callAt(r Reader, index []byte) (AuditRow, bool, error) {
+	value, err := r.Get(index)
+	if err != nil || value == nil {
+		return AuditRow{}, false, err
+	}
+	seq, err := seqOfValue(value)
+	if err != nil {
+		return AuditRow{}, false, err
+	}
+	row, err := callBySeq(r, seq)
+	return row, err == nil, err
+}
+
+// callBySeq reads a call that an index names.
+func callBySeq(r Reader, seq events.Seq) (AuditRow, error) {
+	var s storedCall
+	ok, err := loadRow(r, seqKey(viewAudit, seq), &s)
+	if err == nil && !ok {
+		err = fmt.Errorf("%w: the call decided at %d has no row", ErrStore, seq)
+	}
+	return s.row(), err
+}
+
+// AuditFilter says which calls to list; the fields are joined by and. Its zero
+// value lists all, newest first.
+type AuditFilter struct {
+	Agent events.AgentID
+	// Tool is "owner/name", or a name of whatever owner.
+	Tool   string
+	Status events.Status
+	// Round lists the calls that belong to the round, not those that claimed it.
+	Round events.RoundID
+	// Since and Until bound the time of the decision, Until exclusive; 0: open.
+	Since, Until events.Instant
+	// After and Before bound the sequence of the decision, exclusive; 0: open.
+	After, Before events.Seq
+	Ascending     bool                      // oldest first, for catching up
+	Limit         int                       // see [PageSize]
+	Observable    func(events.AgentID) bool // nil: all
+}
+
+// AuditPage is a page of calls.
+type AuditPage struct {
+	Rows []AuditRow
+	// Next is Before of the next page, or After where the list ascends; 0: the
+	// list was at its end. A page may be short, even empty, and have a Next.
+	Next events.Seq
+	AsOf events.Seq // the checkpoint that the page is true at
+}
+
+// Audit lists calls by the sequence of their decision. It looks at no more than
+// [MaxVisits] rows.
+func Audit(r Reader, f AuditFilter) (AuditPage, error) {
+	state, err := LoadState(r)
+	if err != nil {
+		return AuditPage{}, err
+	}
+	rows, next, err := page(r, f.list(MaxVisits), func(seq events.Seq, value []byte) (AuditRow, bool, error) {
+		if len(value) == 0 {
+			row, err := callBySeq(r, seq)
+			return row, f.wants(row), err
+		}
+		var s storedCall
+		err := decodeRow(value, &s)
+		row := s.row()
+		return row, f.wants(row), err
+	})
+	return AuditPage{Rows: rows, Next: next, AsOf: state.Seq}, err
+}
+
+// list is the narrowest run of rows that holds what f asks for: an index whose
+// values are empty, or the calls themselves.
+func (f AuditFilter) list(visits int) list {
+	prefix := []byte{viewAudit}
+	switch {
+	case f.Round != "":
+		prefix = listKey(viewCallRound, string(f.Round))
+	case f.Agent != "":
+		prefix = listKey(viewCallAgent, string(f.Agent))
+	}
+	return list{prefix: prefix, after: f.After, before: f.Before, ascending: f.Ascending, limit: f.Limit, visits: visits}
+}
+
+func (f AuditFilter) wants(row AuditRow) bool {
+	return (f.Agent == "" || row.Agent == f.Agent) &&
+		(f.Tool == "" || row.Tool.Name == f.Tool || toolName(row.Tool) == f.Tool) &&
+		(f.Status == "" || row.Status == f.Status) &&
+		(f.Since == 0 || row.Decided >= f.Since) &&
+		(f.Until == 0 || row.Decided < f.Until) &&
+		(f.Observable == nil || f.Observable(row.Agent))
+}
+
+// OpenCalls lists allowed and staged calls without an end, oldest first, at most
+// limit of them (see [PageSize]).
+func OpenCalls(r Reader, limit int) ([]AuditRow, error) {
+	l := list{prefix: []byte{viewCallOpen}, ascending: true, limit: limit, visits: MaxPage}
+	rows, _, err := page(r, l, func(seq events.Seq, _ []byte) (AuditRow, bool, error) {
+		row, err := callBySeq(r, seq)
+		return row, true, err
+	})
+	return rows, err
+}
+
+// toolName is how views write a tool.
+func toolName(k events.ToolKey) string { return k.Owner + "/" + k.Name }

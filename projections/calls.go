@@ -1,0 +1,166 @@
+package projections
+
+import (
+	"fmt"
+
+	"gatebook/events"
+)
+
+func (f *fold) callDecided(e events.CallDecided) error {
+	if err := f.newCall(e.Call); err != nil {
+		return err
+	}
+	row := f.decidedRow(e)
+	if e.Step > 0 {
+		if err := f.roundStep(e, &row); err != nil {
+			return err
+		}
+	} else if row.Open() {
+		return fmt.Errorf("%w: call %s is open outside a round", ErrFold, e.Call)
+	}
+	f.put(keyOf(viewCall, string(e.Call)), seqValue(f.rec.Seq))
+	f.put(withSeq(listKey(viewCallAgent, string(f.rec.Agent)), f.rec.Seq), []byte{})
+	if row.Open() {
+		f.put(seqKey(viewCallOpen, f.rec.Seq), []byte{})
+	}
+	f.agent.LastActivity = f.rec.Time
+	return f.setCall(row)
+}
+
+// newCall is the law that a call is about an agent and decided once.
+func (f *fold) newCall(id events.CallID) error {
+	if err := f.aboutAgent(); err != nil {
+		return err
+	}
+	value, err := f.tx.Get(keyOf(viewCall, string(id)))
+	if err != nil {
+		return err
+	}
+	if value != nil || id == "" {
+		return fmt.Errorf("%w: call %s cannot be decided again", ErrFold, events.Quote(string(id)))
+	}
+	return nil
+}
+
+func (f *fold) decidedRow(e events.CallDecided) AuditRow {
+	row := AuditRow{
+		Call: e.Call, Round: e.Round, Conversation: e.Conversation, Step: e.Step,
+		Agent: f.rec.Agent, Role: e.Facts.Role, Principal: e.Principal, Profile: e.Profile,
+		Tool: e.Tool, Key: e.Key, MAC: e.Arguments.MAC, ArgsPreview: preview(e.Arguments.Text), ArgsSize: e.Arguments.Size,
+		Verdict: e.Verdict, Layer: e.Layer, Rule: e.Rule, Reason: e.Reason, Tier: e.Tier,
+		Decided: f.rec.Time, Seq: f.rec.Seq, Catalog: f.rec.Catalog,
+	}
+	if status, final := e.Verdict.Final(); final {
+		row.Status, row.Completed = status, f.rec.Time
+	}
+	return row
+}
+
+// roundStep counts the call as the next step of its round.
+func (f *fold) roundStep(e events.CallDecided, row *AuditRow) error {
+	round, err := f.ownRound(e.Round)
+	if err != nil {
+		return err
+	}
+	if e.Step != round.Steps+1 || e.Conversation != round.Conversation {
+		return fmt.Errorf("%w: call %s is step %d of round %s, which has %d steps in conversation %s", ErrFold,
+			e.Call, e.Step, e.Round, round.Steps, round.Conversation)
+	}
+	row.Model, row.Channel = round.Model, round.Channel
+	before := round
+	round.Steps++
+	round.LastCall = f.rec.Time
+	if row.Open() {
+		round.OpenCalls++
+	} else if err := f.tally(*row); err != nil {
+		return err
+	}
+	f.moveDue(before, round)
+	f.put(withSeq(listKey(viewCallRound, string(e.Round)), f.rec.Seq), []byte{})
+	if err := f.indexKey(e); err != nil {
+		return err
+	}
+	return f.setRound(round)
+}
+
+// indexKey keeps the first call of a round under a key: a later one under it is
+// a refusal, and never what a retry is to find.
+func (f *fold) indexKey(e events.CallDecided) error {
+	if e.Key == "" {
+		return nil
+	}
+	key := callKeyKey(e.Round, e.Key)
+	value, err := f.tx.Get(key)
+	if err == nil && value == nil {
+		f.put(key, seqValue(f.rec.Seq))
+	}
+	return err
+}
+
+// openCall finds an open call of the event's agent and of the round.
+func (f *fold) openCall(id events.CallID, round events.RoundID) (AuditRow, error) {
+	row, ok, err := CallByID(f.tx, id)
+	if err != nil {
+		return row, err
+	}
+	if !ok || row.Agent != f.rec.Agent || row.Round != round {
+		return row, fmt.Errorf("%w: %s has no call %s in round %s", ErrFold, events.Quote(string(f.rec.Agent)),
+			events.Quote(string(id)), events.Quote(string(round)))
+	}
+	if !row.Open() {
+		return row, fmt.Errorf("%w: call %s has ended as %s", ErrFold, id, row.Status)
+	}
+	return row, nil
+}
+
+func (f *fold) callReleased(e events.CallReleased) error {
+	row, err := f.openCall(e.Call, e.Round)
+	if err != nil {
+		return err
+	}
+	if row.Verdict != events.Stage || row.Released != 0 {
+		return fmt.Errorf("%w: call %s is not waiting for its release", ErrFold, e.Call)
+	}
+	row.Released = f.rec.Time
+	return f.setCall(row)
+}
+
+func (f *fold) callCompleted(e events.CallCompleted) error {
+	row, err := f.openCall(e.Call, e.Round)
+	if err != nil {
+		return err
+	}
+	if !finalStatus(e.Status) {
+		return fmt.Errorf("%w: call %s cannot end as %s", ErrFold, e.Call, events.Quote(string(e.Status)))
+	}
+	row.Status, row.Completed, row.CompletedSeq = e.Status, f.rec.Time, f.rec.Seq
+	row.Layer, row.Rule, row.Reason, row.Error = e.Layer, e.Rule, e.Reason, e.Error
+	row.Duration, row.Executor, row.Result = e.Duration, e.Executor, e.Result
+	round, err := f.ownRound(row.Round)
+	if err != nil {
+		return err
+	}
+	round.OpenCalls--
+	if err := f.setRound(round); err != nil {
+		return err
+	}
+	if err := f.tally(row); err != nil {
+		return err
+	}
+	f.drop(seqKey(viewCallOpen, row.Seq))
+	f.agent.LastActivity = f.rec.Time
+	return f.setCall(row)
+}
+
+func finalStatus(s events.Status) bool {
+	switch s {
+	case events.StatusOK, events.StatusError, events.StatusDenied, events.StatusRejected,
+		events.StatusNotFound, events.StatusCancelled, events.StatusExpired, events.StatusUnknown:
+		return true
+	}
+	return false
+}
+
+func (f *fold) setCall(row AuditRow) error {
+	return f.set(seqKey(viewAudit, row.Seq), storeCall(row))
+}

@@ -1,0 +1,80 @@
+package projections
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+
+	"gatebook/events"
+)
+
+// The first byte of a key says which view or index a row belongs to. A number
+// is never given to something else: a new shape of a view is a new store.
+const (
+	viewState        byte = 1  // -> State
+	viewAgent        byte = 2  // agent -> AgentRow
+	viewConversation byte = 3  // conversation -> ConversationRow
+	viewRound        byte = 4  // round -> RoundRow
+	viewRoundList    byte = 5  // seq of round.begun -> round
+	viewRoundAgent   byte = 6  // agent, seq of round.begun -> round
+	viewRoundOpen    byte = 7  // seq of round.begun -> round, while it is open
+	viewRoundHandle  byte = 8  // hash of the handle -> round
+	viewAudit        byte = 9  // seq of call.decided -> AuditRow
+	viewCall         byte = 10 // call -> seq of call.decided
+	viewCallAgent    byte = 11 // agent, seq of call.decided
+	viewCallRound    byte = 12 // round, seq of call.decided
+	viewCallKey      byte = 13 // round, idempotency key -> seq of call.decided
+	viewCallOpen     byte = 14 // seq of call.decided, while the call is open
+	viewReceipt      byte = 15 // round -> tally
+	viewDue          byte = 16 // slot, kind, round
+	viewTree         byte = 17 // seq -> hashes
+)
+
+// lastSeq is above every sequence of a book.
+const lastSeq = events.Seq(math.MaxUint64)
+
+// keyOf is a key whose only part is the last one, so that it needs no length.
+func keyOf(view byte, id string) []byte {
+	return append(append(make([]byte, 0, 1+len(id)), view), id...)
+}
+
+// listKey begins the keys of a list: the part has its length in front, so that
+// no part can run into what follows.
+func listKey(view byte, part string) []byte {
+	k := append(make([]byte, 0, 48+len(part)), view)
+	k = binary.BigEndian.AppendUint16(k, uint16(len(part)))
+	return append(k, part...)
+}
+
+// withSeq is prefix followed by a sequence.
+func withSeq(prefix []byte, seq events.Seq) []byte {
+	k := make([]byte, 0, len(prefix)+8)
+	return binary.BigEndian.AppendUint64(append(k, prefix...), uint64(seq))
+}
+
+// seqKey is a key whose only part is a sequence.
+func seqKey(view byte, seq events.Seq) []byte { return withSeq([]byte{view}, seq) }
+
+// callKeyKey is where the first call of a round under an idempotency key is.
+func callKeyKey(round events.RoundID, key string) []byte {
+	return append(listKey(viewCallKey, string(round)), key...)
+}
+
+// seqAtEnd is the sequence that a key of a list ends with.
+func seqAtEnd(key []byte) (events.Seq, error) {
+	if len(key) < 9 {
+		return 0, fmt.Errorf("%w: a key of %d bytes holds no sequence", ErrStore, len(key))
+	}
+	return events.Seq(binary.BigEndian.Uint64(key[len(key)-8:])), nil
+}
+
+// seqValue is a sequence as the value of an index row.
+func seqValue(seq events.Seq) []byte { return binary.BigEndian.AppendUint64(nil, uint64(seq)) }
+
+// seqOfValue reads what seqValue wrote.
+func seqOfValue(value []byte) (events.Seq, error) {
+	if len(value) != 8 {
+		return 0, fmt.Errorf("%w: an index row of %d bytes holds no sequence", ErrStore, len(value))
+	}
+	return events.Seq(binary.BigEndian.Uint64(value)), nil
+}

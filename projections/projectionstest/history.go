@@ -1,0 +1,239 @@
+package projectionstest
+
+import (
+	"fmt"
+
+	"pgregory.net/rapid"
+
+	"gatebook/events"
+	"gatebook/events/eventstest"
+)
+
+// Histories generates valid books of up to most events with every kind in them.
+func Histories(most int) *rapid.Generator[[]events.Draft] {
+	return rapid.Custom(func(t *rapid.T) []events.Draft {
+		n := rapid.IntRange(1, most).Draw(t, "events")
+		h := newHistory(func(n int) int { return rapid.IntRange(0, n-1).Draw(t, "choice") })
+		for len(h.drafts) < n {
+			h.step()
+		}
+		return h.drafts
+	})
+}
+
+// history writes a book and knows just enough of it to go on validly.
+type history struct {
+	choose func(n int) int // 0 to n-1
+	drafts []events.Draft
+	ids    int
+	agents []*agent
+}
+
+type agent struct {
+	id            events.AgentID
+	gone          bool
+	conversations []*conversation
+}
+
+type conversation struct {
+	id     events.ConversationID
+	closed bool
+	rounds []*round
+}
+
+type round struct {
+	id    events.RoundID
+	open  bool
+	steps int64
+	calls []*call
+}
+
+type call struct {
+	id                     events.CallID
+	open, staged, released bool
+}
+
+func newHistory(choose func(int) int) *history {
+	h := &history{choose: choose}
+	h.write("", events.EngineStarted{Incarnation: eventstest.ID[events.Incarnation](0), Version: "test"})
+	return h
+}
+
+func (h *history) write(a events.AgentID, e events.Event) {
+	d := eventstest.Draft(len(h.drafts)+1, a, e)
+	d.Time += events.Instant(h.choose(100)) * 1_000_000 * events.Instant(len(h.drafts)) // order is by sequence, not by time
+	d.Catalog = eventstest.Digest(1)
+	h.drafts = append(h.drafts, d)
+}
+
+func newID[T events.ULIDForm](h *history) T {
+	h.ids++
+	return eventstest.ID[T](h.ids)
+}
+
+// pick is one of the items that fit, or nil.
+func pick[T any](h *history, items []*T, fits func(*T) bool) *T {
+	var some []*T
+	for _, it := range items {
+		if fits(it) {
+			some = append(some, it)
+		}
+	}
+	if len(some) == 0 {
+		return nil
+	}
+	return some[h.choose(len(some))]
+}
+
+func (h *history) step() {
+	if h.choose(8) == 0 {
+		h.engineStep()
+		return
+	}
+	a := pick(h, h.agents, func(*agent) bool { return true })
+	switch {
+	case a == nil || len(h.agents) < 4 && h.choose(10) == 0:
+		a = &agent{id: events.AgentID(fmt.Sprintf("agent%d", len(h.agents)))}
+		h.agents = append(h.agents, a)
+		h.write(a.id, events.AgentEnrolled{Role: "worker", Key: events.PublicKey("U" + string(a.id))})
+	case h.choose(5) == 0:
+		h.agentStep(a)
+	default:
+		h.conversationStep(a)
+	}
+}
+
+func (h *history) engineStep() {
+	engine := []events.Event{
+		events.EngineStarted{Incarnation: eventstest.ID[events.Incarnation](0), Version: "test", After: events.Seq(len(h.drafts))},
+		events.CatalogLoaded{Digest: eventstest.Digest(h.choose(3)), ApprovedBy: "ada", Widens: true},
+		events.PhaseChanged{Phase: h.choose(3)},
+		events.ClockJumped{From: eventstest.Time(1), Wall: eventstest.Time(2), Accepted: h.choose(2) == 0},
+		events.AlertRaised{Alert: "blocked", Reason: "r"},
+		events.AlertDelivered{Alert: eventstest.ID[events.EventID](1), To: "desk"},
+		events.JobRan{Job: "nightly"},
+		events.JobMissed{Job: "nightly", Due: eventstest.Time(1)},
+		events.IntakeRefused{Reason: "busy", Count: 2, Second: eventstest.Time(1)},
+		events.AccessRefused{Account: "AGENTS", Client: "c", Action: "publish", Subject: "s", Count: 1},
+		events.SubjectErased{KeyID: "k"},
+	}
+	h.write("", engine[h.choose(len(engine))])
+}
+
+func (h *history) agentStep(a *agent) {
+	if a.gone {
+		h.refused(a)
+		return
+	}
+	switch h.choose(6) {
+	case 0:
+		a.gone = h.choose(4) == 0
+		if a.gone {
+			h.write(a.id, events.AgentReleased{Reason: "done"})
+			return
+		}
+		h.write(a.id, events.AgentEnrolled{Role: "reviewer", Key: events.PublicKey("U" + string(a.id))})
+	case 1, 2:
+		h.write(a.id, events.ProfileSet{Profile: []string{"", "owner"}[h.choose(2)]})
+	case 3:
+		h.write(a.id, events.ProfileDefaulted{Round: newID[events.RoundID](h), Asked: "admin", Reason: "not declared"})
+	default:
+		h.refused(a)
+	}
+}
+
+// refused is a call outside every round of its agent: it only claims one.
+func (h *history) refused(a *agent) {
+	h.write(a.id, events.CallDecided{
+		Call: newID[events.CallID](h), Round: eventstest.ID[events.RoundID](h.choose(h.ids + 1)), Key: "k1",
+		Tool: h.tool(), Verdict: events.Deny, Layer: events.LayerRound, Rule: "handle", Reason: "no such round",
+	})
+}
+
+func (h *history) conversationStep(a *agent) {
+	c := pick(h, a.conversations, func(*conversation) bool { return true })
+	if !a.gone && (c == nil || h.choose(12) == 0) {
+		c = &conversation{id: newID[events.ConversationID](h)}
+		a.conversations = append(a.conversations, c)
+		h.write(a.id, events.ConversationOpened{Conversation: c.id, Channel: "chat", Fresh: h.choose(2) == 0})
+		return
+	}
+	if c == nil {
+		return
+	}
+	open := pick(h, c.rounds, func(r *round) bool { return r.open })
+	switch {
+	case !c.closed && h.choose(20) == 0:
+		c.closed = true
+		h.write(a.id, events.ConversationClosed{Conversation: c.id})
+	case open == nil && !c.closed && !a.gone && (len(c.rounds) == 0 || h.choose(3) == 0):
+		h.begin(a, c)
+	default:
+		if r := pick(h, c.rounds, func(*round) bool { return true }); r != nil {
+			h.roundStep(a, c, r)
+		}
+	}
+}
+
+func (h *history) begin(a *agent, c *conversation) {
+	r := &round{id: newID[events.RoundID](h), open: true}
+	c.rounds = append(c.rounds, r)
+	h.write(a.id, events.RoundBegun{
+		Round: r.id, Conversation: c.id, Channel: "chat", HandleHash: eventstest.Digest(h.ids),
+		Principal: events.Principal{ID: "bob", Kind: events.PrincipalUser}, Requested: "owner", Effective: "guest",
+		Task: events.Plain("tidy up"), Model: events.Model{Name: "m", Known: "claimed"},
+		Timeout: events.Micros(h.choose(3)) * 60_000_000,
+	})
+}
+
+func (h *history) roundStep(a *agent, c *conversation, r *round) {
+	open := pick(h, r.calls, func(c *call) bool { return c.open })
+	switch n := h.choose(10); {
+	case n == 0 && r.open:
+		r.open = false
+		ends := []events.RoundEnd{events.RoundCompleted, events.RoundFailed, events.RoundCancelled, events.RoundTimedOut}
+		h.write(a.id, events.RoundEnded{Round: r.id, End: ends[h.choose(len(ends))], Reason: "r"})
+	case n == 1:
+		h.write(a.id, events.RoundTainted{Round: r.id, Call: eventstest.ID[events.CallID](1)})
+	case n < 6 && open != nil:
+		h.callStep(a, r, open)
+	default:
+		h.decide(a, c, r)
+	}
+}
+
+func (h *history) callStep(a *agent, r *round, c *call) {
+	if c.staged && !c.released && h.choose(2) == 0 {
+		c.released = true
+		h.write(a.id, events.CallReleased{Call: c.id, Round: r.id})
+		return
+	}
+	c.open = false
+	statuses := []events.Status{
+		events.StatusOK, events.StatusError, events.StatusDenied, events.StatusCancelled, events.StatusExpired, events.StatusUnknown,
+	}
+	h.write(a.id, events.CallCompleted{
+		Call: c.id, Round: r.id, Status: statuses[h.choose(len(statuses))], Duration: events.Micros(h.choose(1000)),
+		Result: events.Result{Size: 2, Preview: events.Plain("{}")}, Executor: events.ByEngine,
+	})
+}
+
+func (h *history) decide(a *agent, conv *conversation, r *round) {
+	verdicts := []events.Verdict{events.Allow, events.Allow, events.Stage, events.Deny, events.Reject, events.NotFound}
+	v := verdicts[h.choose(len(verdicts))]
+	if !r.open || a.gone {
+		v = events.Deny
+	}
+	r.steps++
+	c := &call{id: newID[events.CallID](h), open: v == events.Allow || v == events.Stage, staged: v == events.Stage}
+	r.calls = append(r.calls, c)
+	h.write(a.id, events.CallDecided{
+		Call: c.id, Round: r.id, Conversation: conv.id, Step: r.steps, Key: []string{"", "k1", "k2", "k3"}[h.choose(4)],
+		Tool: h.tool(), Arguments: events.Arguments{Text: events.Plain(`{"path":"a"}`), Size: 12, MAC: "m"},
+		Verdict: v, Tier: events.ReadOnly, Facts: events.CallFacts{Phase: 1, Role: "worker"},
+	})
+}
+
+func (h *history) tool() events.ToolKey {
+	return events.ToolKey{Owner: "builtin", Name: []string{"file.list", "file.read", "file.write"}[h.choose(3)]}
+}

@@ -1,0 +1,181 @@
+package projections
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"iter"
+
+	"gatebook/events"
+)
+
+// Source is the part of events.Log that a fold reads.
+type Source interface {
+	Read(ctx context.Context, from events.Seq) iter.Seq2[events.Record, error]
+}
+
+// DefaultBatch is how many events Fold commits at once.
+const DefaultBatch = 1000
+
+// FoldOptions change how [Fold] works, never what it gives.
+type FoldOptions struct {
+	Batch int // events per transaction; 0: [DefaultBatch]
+	// Progress, where not nil, is called after each commit with the checkpoint.
+	Progress func(events.Seq)
+}
+
+// Fold folds what book holds beyond the store's checkpoint, and ends where book
+// ends. It owns the store's transaction until it returns; its one goroutine, the
+// decoder, has ended by then.
+//
+// It stops at the first event that cannot be decoded or folded with an
+// [*EventError], at a gap with [events.ErrGap] or [ErrOrder], and when ctx ends.
+// The checkpoint is then right before that event, or, where ctx ended, after a
+// whole transaction.
+func Fold(ctx context.Context, book Source, codec events.Codec, store Store, opt FoldOptions) error {
+	if opt.Batch <= 0 {
+		opt.Batch = DefaultBatch
+	}
+	if opt.Progress == nil {
+		opt.Progress = func(events.Seq) {}
+	}
+	checkpoint, err := checkpointOf(store)
+	if err != nil {
+		return err
+	}
+	ctx, stop := context.WithCancel(ctx)
+	batches := make(chan batch, 2)
+	go func() {
+		defer close(batches)
+		d := decoder{codec: codec, size: opt.Batch, out: batches}
+		d.run(ctx, book.Read(ctx, checkpoint+1))
+	}()
+	defer func() {
+		stop()
+		for range batches { // the decoder closes it when it ends
+		}
+	}()
+	for b := range batches {
+		if err := foldBatch(ctx, store, b.items, opt.Progress); err != nil {
+			return err
+		}
+		if b.err != nil {
+			return b.err
+		}
+	}
+	return ctx.Err()
+}
+
+func checkpointOf(store Store) (events.Seq, error) {
+	snapshot := store.Snapshot()
+	state, err := LoadState(snapshot)
+	return state.Seq, errors.Join(err, snapshot.Close())
+}
+
+// foldBatch folds items in one transaction. Where one does not fit, those before
+// it are folded in a transaction of their own.
+func foldBatch(ctx context.Context, store Store, items []item, progress func(events.Seq)) error {
+	if len(items) == 0 {
+		return nil
+	}
+	tx := store.Begin()
+	defer tx.Discard()
+	for i, it := range items {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		err := Apply(tx, it.event, it.record)
+		if err == nil {
+			continue
+		}
+		tx.Discard()
+		if errors.Is(err, ErrStore) {
+			return err
+		}
+		return errors.Join(foldBatch(ctx, store, items[:i], progress), err)
+	}
+	if err := tx.Commit(); err != nil {
+		return err
+	}
+	progress(items[len(items)-1].event.Seq)
+	return nil
+}
+
+// item is one event and its bytes.
+type item struct {
+	event  events.Recorded
+	record events.Record
+}
+
+// batch is a run of decoded events, and why there is no more after them.
+type batch struct {
+	items []item
+	err   error
+}
+
+// decoder turns records into batches. It is the other goroutine of a fold.
+type decoder struct {
+	codec events.Codec
+	size  int
+	out   chan<- batch
+}
+
+func (d decoder) run(ctx context.Context, records iter.Seq2[events.Record, error]) {
+	items := make([]item, 0, d.size)
+	for record, err := range records {
+		var event events.Recorded
+		if err == nil {
+			event, err = d.decode(record)
+		}
+		if err != nil {
+			d.send(ctx, batch{items: items, err: err})
+			return
+		}
+		if items = append(items, item{event, record}); len(items) == d.size {
+			if !d.send(ctx, batch{items: items}) {
+				return
+			}
+			items = make([]item, 0, d.size)
+		}
+	}
+	d.send(ctx, batch{items: items})
+}
+
+func (d decoder) decode(record events.Record) (events.Recorded, error) {
+	event, err := d.codec.Decode(record)
+	if err != nil {
+		return event, &EventError{Seq: record.Seq, Err: err}
+	}
+	return event, nil
+}
+
+func (d decoder) send(ctx context.Context, b batch) bool {
+	select {
+	case d.out <- b:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// Fingerprint is the SHA-256 over all rows, each with its lengths, and how many
+// there are: equal for two stores exactly where they are equal byte for byte.
+func Fingerprint(r Reader) (events.Digest, int64, error) {
+	sum, rows := sha256.New(), int64(0)
+	var lengths [8]byte
+	for row, err := range r.Scan([]byte{}, []byte{0xff}) {
+		if err != nil {
+			return "", 0, fmt.Errorf("fingerprint: %w", err)
+		}
+		binary.BigEndian.PutUint32(lengths[:4], uint32(len(row.Key)))
+		binary.BigEndian.PutUint32(lengths[4:], uint32(len(row.Value)))
+		sum.Write(lengths[:])
+		sum.Write(row.Key)
+		sum.Write(row.Value)
+		rows++
+	}
+	return events.Digest(hex.EncodeToString(sum.Sum(nil))), rows, nil
+}

@@ -1,0 +1,78 @@
+package projections
+
+import (
+	"fmt"
+	"unicode/utf8"
+
+	"github.com/fxamacker/cbor/v2"
+
+	"gatebook/events"
+)
+
+// rowEncoding is RFC 8949's deterministic encoding, so that equal rows have
+// equal bytes in every store.
+var rowEncoding = must(cbor.CoreDetEncOptions().EncMode())
+
+// rowDecoding refuses a row with more or fewer fields than today's struct, as
+// every toarray struct does.
+var rowDecoding = must(cbor.DecOptions{IndefLength: cbor.IndefLengthForbidden, TagsMd: cbor.TagsForbidden}.DecMode())
+
+// must is for the two modes above, whose options are constants.
+func must[T any](mode T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return mode
+}
+
+func encodeRow(row any) ([]byte, error) {
+	value, err := rowEncoding.Marshal(row)
+	if err != nil {
+		return nil, fmt.Errorf("encode %T: %w", row, err)
+	}
+	return value, nil
+}
+
+// loadRow reads the row of key into row, and says whether there is one.
+func loadRow(r Reader, key []byte, row any) (bool, error) {
+	value, err := r.Get(key)
+	if err != nil || value == nil {
+		return false, err
+	}
+	return true, decodeRow(value, row)
+}
+
+func decodeRow(value []byte, row any) error {
+	if err := rowDecoding.Unmarshal(value, row); err != nil {
+		return fmt.Errorf("%w: a row does not decode as %T: %w", ErrStore, row, err)
+	}
+	return nil
+}
+
+// storedPersonal is events.Personal as a row keeps it.
+type storedPersonal struct {
+	_                              struct{} `cbor:",toarray"`
+	Text, KeyID, Nonce, Ciphertext string
+}
+
+func storePersonal(p events.Personal) storedPersonal {
+	return storedPersonal{Text: p.Text, KeyID: p.Enc.KeyID, Nonce: p.Enc.Nonce, Ciphertext: p.Enc.Ciphertext}
+}
+
+func (s storedPersonal) personal() events.Personal {
+	return events.Personal{Text: s.Text, Enc: events.Sealed{KeyID: s.KeyID, Nonce: s.Nonce, Ciphertext: s.Ciphertext}}
+}
+
+// preview cuts a plain text to events.MaxPreview bytes at the border of a rune.
+// A sealed one stays whole: a cut ciphertext opens with no key.
+func preview(p events.Personal) events.Personal {
+	if len(p.Text) <= events.MaxPreview {
+		return p
+	}
+	end := events.MaxPreview
+	for end > 0 && !utf8.RuneStart(p.Text[end]) {
+		end--
+	}
+	p.Text = p.Text[:end]
+	return p
+}

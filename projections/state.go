@@ -1,0 +1,57 @@
+package projections
+
+import (
+	"fmt"
+
+	"gatebook/events"
+)
+
+// State is what the views know of the book and of the engine: one row, changed
+// by every event. Its Seq is the checkpoint.
+type State struct {
+	_           struct{} `cbor:",toarray"`
+	Seq         events.Seq
+	Incarnation events.Incarnation
+	Writer      events.WriterID // of the last engine.started
+	Catalog     events.Digest   // in force; empty before the first catalog.loaded
+	ApprovedBy  events.PersonID // of the catalog in force; empty where it only narrowed
+	Phase       int             // of the last phase.changed; 0 where there was none
+	Time        events.Instant  // of the last event
+	LastEvent   events.EventID
+	ClockHeld   bool // a clock.jumped that nobody has accepted yet
+}
+
+// LoadState gives the state at the checkpoint, the zero value for empty views.
+func LoadState(r Reader) (State, error) {
+	var s State
+	_, err := loadRow(r, []byte{viewState}, &s)
+	return s, err
+}
+
+func (f *fold) engineStarted(e events.EngineStarted) error {
+	if e.Incarnation == "" {
+		return fmt.Errorf("%w: engine.started without an incarnation", ErrFold)
+	}
+	if f.state.Incarnation != "" && f.state.Incarnation != e.Incarnation {
+		return fmt.Errorf("%w: engine.started of incarnation %s in the book of %s", ErrFold,
+			events.Quote(string(e.Incarnation)), f.state.Incarnation)
+	}
+	f.state.Incarnation = e.Incarnation
+	f.state.Writer = f.rec.Writer
+	return nil
+}
+
+func (f *fold) catalogLoaded(e events.CatalogLoaded) error {
+	f.state.Catalog, f.state.ApprovedBy = e.Digest, e.ApprovedBy
+	return nil
+}
+
+func (f *fold) phaseChanged(e events.PhaseChanged) error {
+	f.state.Phase = e.Phase
+	return nil
+}
+
+func (f *fold) clockJumped(e events.ClockJumped) error {
+	f.state.ClockHeld = !e.Accepted
+	return nil
+}

@@ -1,0 +1,300 @@
+package projections_test
+
+import (
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"gatebook/events"
+	"gatebook/projections"
+	"gatebook/projections/projectionstest"
+)
+
+// Every number of the views equals the one counted from the list of events.
+func TestCountersEqualTheList(t *testing.T) {
+	histories(t, func(rt *rapid.T, drafts []events.Draft, book projectionstest.Book) {
+		s := newMapStore()
+		live(rt, s, drafts, book)
+		snap := s.Snapshot()
+		defer snap.Close()
+		want := count(drafts)
+		checkRounds(rt, snap, want)
+		checkCalls(rt, snap, want)
+		checkAgents(rt, snap, want)
+	})
+}
+
+// counted is what a plain walk over the list gives.
+type counted struct {
+	rounds   []events.RoundID // in the order of their begin
+	agentOf  map[events.RoundID]events.AgentID
+	ended    map[events.RoundID]bool
+	begun    map[events.RoundID]events.Instant
+	last     map[events.RoundID]events.Instant
+	timeout  map[events.RoundID]events.Micros
+	steps    map[events.RoundID]int64
+	byStatus map[events.RoundID]map[string]int64
+	duration map[events.RoundID]events.Micros
+	calls    []events.CallDecided // in order
+	callOf   []events.AgentID
+	status   map[events.CallID]events.Status
+	firstKey map[[2]string]events.CallID
+	longtime map[events.AgentID]string
+	released map[events.AgentID]bool
+	agents   map[events.AgentID]bool
+	open     map[events.AgentID]int64
+}
+
+func count(drafts []events.Draft) counted {
+	c := counted{
+		agentOf: map[events.RoundID]events.AgentID{}, ended: map[events.RoundID]bool{},
+		begun: map[events.RoundID]events.Instant{}, last: map[events.RoundID]events.Instant{},
+		timeout: map[events.RoundID]events.Micros{}, steps: map[events.RoundID]int64{},
+		byStatus: map[events.RoundID]map[string]int64{}, duration: map[events.RoundID]events.Micros{},
+		status: map[events.CallID]events.Status{}, firstKey: map[[2]string]events.CallID{},
+		longtime: map[events.AgentID]string{}, released: map[events.AgentID]bool{},
+		agents: map[events.AgentID]bool{}, open: map[events.AgentID]int64{},
+	}
+	for _, d := range drafts {
+		c.add(d)
+	}
+	return c
+}
+
+func (c *counted) add(d events.Draft) {
+	switch e := d.Event.(type) {
+	case events.AgentEnrolled:
+		c.agents[d.Agent] = true
+	case events.AgentReleased:
+		c.released[d.Agent], c.longtime[d.Agent] = true, ""
+	case events.ProfileSet:
+		c.longtime[d.Agent] = e.Profile
+	case events.RoundBegun:
+		c.rounds = append(c.rounds, e.Round)
+		c.agentOf[e.Round], c.begun[e.Round], c.timeout[e.Round] = d.Agent, d.Time, e.Timeout
+		c.byStatus[e.Round] = map[string]int64{}
+		c.open[d.Agent]++
+	case events.RoundEnded:
+		c.ended[e.Round] = true
+		c.open[d.Agent]--
+	case events.CallDecided:
+		c.calls, c.callOf = append(c.calls, e), append(c.callOf, d.Agent)
+		status, final := e.Verdict.Final()
+		if final {
+			c.status[e.Call] = status
+		}
+		if e.Step == 0 {
+			return
+		}
+		c.steps[e.Round]++
+		c.last[e.Round] = d.Time
+		if final {
+			c.byStatus[e.Round][string(status)]++
+		}
+		if key := [2]string{string(e.Round), e.Key}; e.Key != "" && c.firstKey[key] == "" {
+			c.firstKey[key] = e.Call
+		}
+	case events.CallCompleted:
+		c.status[e.Call] = e.Status
+		c.byStatus[e.Round][string(e.Status)]++
+		c.duration[e.Round] += e.Duration
+	}
+}
+
+func checkRounds(t *rapid.T, r projections.Reader, want counted) {
+	page, err := projections.Rounds(r, projections.RoundFilter{Limit: projections.MaxPage})
+	ok(t, err)
+	same(t, "rounds", len(page.Rows), len(want.rounds))
+	var due []events.RoundID
+	for i, id := range want.rounds {
+		row := page.Rows[len(page.Rows)-1-i]
+		same(t, "round", row.Round, id)
+		same(t, "agent", row.Agent, want.agentOf[id])
+		same(t, "open", row.Open(), !want.ended[id])
+		same(t, "steps", row.Steps, want.steps[id])
+		receipt, found, err := projections.ReceiptByRound(r, id)
+		ok(t, err)
+		same(t, "receipt", found, true)
+		got, sum := map[string]int64{}, int64(0)
+		for _, n := range receipt.ByStatus {
+			got[n.Name] = n.N
+			sum += n.N
+		}
+		same(t, "by status", got, want.byStatus[id])
+		same(t, "open calls", row.OpenCalls, row.Steps-sum)
+		tools := int64(0)
+		for _, n := range receipt.ByTool {
+			tools += n.N
+		}
+		same(t, "one status for each call", tools, sum)
+		same(t, "duration", receipt.Duration, want.duration[id])
+		if at, timesOut := row.Deadline(); timesOut {
+			same(t, "deadline", at, max(want.begun[id], want.last[id])+events.Instant(want.timeout[id]))
+			due = append(due, id)
+		}
+		byHandle, found, err := projections.RoundByHandle(r, row.HandleHash)
+		ok(t, err)
+		same(t, "by handle", found && byHandle.Round == id, true)
+	}
+	checkDue(t, r, due)
+}
+
+// checkDue asks at every deadline: all of no later deadline, none of a later one.
+func checkDue(t *rapid.T, r projections.Reader, open []events.RoundID) {
+	deadline := map[events.RoundID]events.Instant{}
+	for _, id := range open {
+		row, _, err := projections.RoundByID(r, id)
+		ok(t, err)
+		deadline[id], _ = row.Deadline()
+	}
+	for _, now := range deadline {
+		for _, now := range []events.Instant{now - 1, now} {
+			want := map[events.RoundID]bool{}
+			for id, at := range deadline {
+				if at <= now {
+					want[id] = true
+				}
+			}
+			rows, err := projections.Due(r, now, 1000)
+			ok(t, err)
+			got := map[events.RoundID]bool{}
+			for _, row := range rows {
+				got[row.Round] = true
+			}
+			same(t, "due", got, want)
+		}
+	}
+	rows, err := projections.Due(r, 1<<62, 1000)
+	ok(t, err)
+	same(t, "all due", len(rows), len(open))
+}
+
+func checkCalls(t *rapid.T, r projections.Reader, want counted) {
+	var open []events.CallID
+	for i, e := range want.calls {
+		row, found, err := projections.CallByID(r, e.Call)
+		ok(t, err)
+		same(t, "call", found, true)
+		same(t, "status", row.Status, want.status[e.Call])
+		same(t, "agent", row.Agent, want.callOf[i])
+		if row.Open() {
+			open = append(open, e.Call)
+		}
+	}
+	rows, err := projections.OpenCalls(r, projections.MaxPage)
+	ok(t, err)
+	same(t, "open calls", ids(rows), open)
+	for key, call := range want.firstKey {
+		row, found, err := projections.CallByKey(r, events.RoundID(key[0]), key[1])
+		ok(t, err)
+		same(t, "by key", found && row.Call == call, true)
+	}
+}
+
+func checkAgents(t *rapid.T, r projections.Reader, want counted) {
+	rows, err := projections.Agents(r, "", 0)
+	ok(t, err)
+	same(t, "agents", len(rows), len(want.agents))
+	for _, row := range rows {
+		same(t, "longtime", row.Longtime, want.longtime[row.Agent])
+		same(t, "released", row.Released, want.released[row.Agent])
+		same(t, "open rounds", row.OpenRounds, want.open[row.Agent])
+	}
+	if len(rows) > 1 {
+		rest, err := projections.Agents(r, rows[0].Agent, 1)
+		ok(t, err)
+		same(t, "next agent", rest[0].Agent, rows[1].Agent)
+	}
+}
+
+func ids(rows []projections.AuditRow) (out []events.CallID) {
+	for _, r := range rows {
+		out = append(out, r.Call)
+	}
+	return out
+}
+
+func ok(tb rapid.TB, err error) {
+	tb.Helper()
+	if err != nil {
+		tb.Fatal(err)
+	}
+}
+
+// Every filter gives exactly the calls that a look at each of them gives, in
+// order, in pages of any size, in both directions.
+func TestAuditPages(t *testing.T) {
+	histories(t, func(rt *rapid.T, drafts []events.Draft, book projectionstest.Book) {
+		s := newMapStore()
+		live(rt, s, drafts, book)
+		snap := s.Snapshot()
+		defer snap.Close()
+		all, err := projections.Audit(snap, projections.AuditFilter{Ascending: true, Limit: projections.MaxPage})
+		ok(rt, err)
+		same(rt, "as of", all.AsOf, events.Seq(len(drafts)))
+		same(rt, "all", len(all.Rows), len(count(drafts).calls))
+
+		f := drawFilter(rt, drafts)
+		var want []events.CallID
+		for _, row := range all.Rows {
+			if fits(f, row) {
+				want = append(want, row.Call)
+			}
+		}
+		if !f.Ascending {
+			slices.Reverse(want)
+		}
+		var got []events.CallID
+		for range len(all.Rows) + 2 {
+			page, err := projections.Audit(snap, f)
+			ok(rt, err)
+			if len(page.Rows) > f.Limit {
+				rt.Fatalf("%d rows in a page of %d", len(page.Rows), f.Limit)
+			}
+			got = append(got, ids(page.Rows)...)
+			if page.Next == 0 {
+				same(rt, "calls", got, want)
+				return
+			}
+			if f.Ascending {
+				f.After = page.Next
+			} else {
+				f.Before = page.Next
+			}
+		}
+		rt.Fatal("the pages never end")
+	})
+}
+
+func drawFilter(t *rapid.T, drafts []events.Draft) projections.AuditFilter {
+	n := events.Seq(len(drafts))
+	f := projections.AuditFilter{
+		Agent:     rapid.SampledFrom([]events.AgentID{"", "agent0", "agent1", "nobody"}).Draw(t, "agent"),
+		Tool:      rapid.SampledFrom([]string{"", "", "file.read", "builtin/file.list"}).Draw(t, "tool"),
+		Status:    rapid.SampledFrom([]events.Status{"", "", events.StatusOK, events.StatusDenied}).Draw(t, "status"),
+		Ascending: rapid.Bool().Draw(t, "ascending"),
+		Limit:     rapid.IntRange(1, 7).Draw(t, "limit"),
+	}
+	if rapid.Bool().Draw(t, "bounded") {
+		f.After = events.Seq(rapid.Uint64Range(0, uint64(n)).Draw(t, "after"))
+		f.Before = events.Seq(rapid.Uint64Range(0, uint64(n)+2).Draw(t, "before"))
+		f.Since = drafts[rapid.IntRange(0, len(drafts)-1).Draw(t, "since")].Time
+		f.Until = drafts[rapid.IntRange(0, len(drafts)-1).Draw(t, "until")].Time
+	}
+	if rounds := count(drafts).rounds; len(rounds) > 0 && rapid.IntRange(0, 2).Draw(t, "by round") == 0 {
+		f.Round = rapid.SampledFrom(rounds).Draw(t, "round")
+	}
+	if rapid.Bool().Draw(t, "observable") {
+		f.Observable = func(a events.AgentID) bool { return a == "agent0" }
+	}
+	return f
+}
+
+func fits(f projections.AuditFilter, r projections.AuditRow) bool {
+	tool := f.Tool == "" || r.Tool.Name == f.Tool || r.Tool.Owner+"/"+r.Tool.Name == f.Tool
+	round := f.Round == "" || r.Round == f.Round && r.Step > 0
+	seen := f.Observable == nil || f.Observable(r.Agent)
+	return tool && round && seen && (f.Agent == "" || r.Agent == f.Agent) && (f.Status == "" || r.Status == f.Status) &&
+		r.Seq > f.After && (f.Before == 0 || r.Seq < f.Before) && r.Decided >= f.Since && (f.Until == 0 || r.Decided < f.Until)
+}
