@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/go-json-experiment/json"
@@ -43,6 +44,8 @@ type shape struct {
 	entity Entity
 	token  string // of the subject: the kind with _ for .
 	schema int
+	name   string // of the kind and its schema: the type of the envelope
+	holds  func(Event) bool
 	decode func(jsontext.Value) (Event, error)
 }
 
@@ -103,6 +106,11 @@ func of[E Event](entity Entity, schema int) shape {
 		entity: entity,
 		token:  strings.ReplaceAll(string(zero.Kind()), ".", "_"),
 		schema: schema,
+		name:   typePrefix + string(zero.Kind()) + ".v" + strconv.Itoa(schema),
+		holds: func(e Event) bool {
+			_, ok := e.(E)
+			return ok
+		},
 		decode: func(data jsontext.Value) (Event, error) {
 			var e E
 			if err := json.Unmarshal(data, &e, json.RejectUnknownMembers(true)); err != nil {

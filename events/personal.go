@@ -38,6 +38,9 @@ func (p Personal) MarshalJSONTo(enc *jsontext.Encoder) error {
 	if p.Text != "" {
 		return fmt.Errorf("%w: both text and ciphertext", ErrPersonal)
 	}
+	if err := p.Enc.check(); err != nil {
+		return err
+	}
 	return json.MarshalEncode(enc, struct {
 		Enc Sealed `json:"enc"`
 	}{p.Enc})
@@ -60,11 +63,18 @@ func (p *Personal) UnmarshalJSONFrom(dec *jsontext.Decoder) error {
 		if err := json.UnmarshalDecode(dec, &sealed, json.RejectUnknownMembers(true)); err != nil {
 			return err
 		}
-		if sealed.Enc.KeyID == "" || sealed.Enc.Nonce == "" || sealed.Enc.Ciphertext == "" {
-			return fmt.Errorf("%w: enc needs kid, nonce and ciphertext", ErrPersonal)
+		if err := sealed.Enc.check(); err != nil {
+			return err
 		}
 		*p = Personal{Enc: sealed.Enc}
 		return nil
 	}
 	return fmt.Errorf("%w: want a string or an enc object", ErrPersonal)
+}
+
+func (s Sealed) check() error {
+	if s.KeyID == "" || s.Nonce == "" || s.Ciphertext == "" {
+		return fmt.Errorf("%w: enc needs kid, nonce and ciphertext", ErrPersonal)
+	}
+	return nil
 }
