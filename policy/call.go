@@ -107,7 +107,7 @@ type CallDecision struct {
 // total: whatever it is given, it answers, and what it does not know it denies.
 //
 // The event names round, step and principal only where the round is the
-// agent's own, and takes the idempotency key only where the handle was right and
+// agent's own and the handle was right, and takes the idempotency key only where the handle was right and
 // the key was free, so that at most one decision of a round has a key.
 func DecideCall(c *Compiled, req CallRequest, f CallFacts) CallDecision {
 	if c == nil {
@@ -324,6 +324,11 @@ func (s toolSet) String() string {
 // decided is the event; no is nil where every layer allows.
 func (g *gate) decided(no *refused, free bool) events.CallDecided {
 	r := g.facts.Round
+	if !g.matched {
+		// Without its handle a round is not named: such a call must be no step of
+		// it and must not keep it open.
+		r = RoundFacts{}
+	}
 	d := events.CallDecided{
 		Call: g.req.Call, Round: r.Round, Conversation: r.Conversation, Principal: r.Principal,
 		Tool:      events.ToolKey{Owner: cut(g.req.Tool.Owner, events.MaxName), Name: cut(g.req.Tool.Name, events.MaxName)},
@@ -334,7 +339,7 @@ func (g *gate) decided(no *refused, free bool) events.CallDecided {
 			RoundOpen: r.Open, HandleMatched: g.matched, Degraded: g.facts.Degraded,
 		},
 	}
-	if g.mine {
+	if g.matched {
 		d.Step = r.Steps + 1
 	}
 	if free {

@@ -79,7 +79,7 @@ func (f *fold) flush() error {
 }
 
 func (f *fold) run(record events.Record) error {
-	if record.ID != f.rec.ID || record.Seq != 0 && record.Seq != f.rec.Seq {
+	if record.ID != "" && record.ID != f.rec.ID || record.Seq != 0 && record.Seq != f.rec.Seq {
 		return fmt.Errorf("%w: the record is of event %s at %d", ErrFold, events.Quote(string(record.ID)), record.Seq)
 	}
 	record.Seq = f.rec.Seq

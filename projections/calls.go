@@ -18,6 +18,7 @@ func (f *fold) callDecided(e events.CallDecided) error {
 	} else if row.Open() {
 		return fmt.Errorf("%w: call %s is open outside a round", ErrFold, e.Call)
 	}
+	f.nameBlob(e.Arguments.Blob)
 	f.put(keyOf(viewCall, string(e.Call)), seqValue(f.rec.Seq))
 	f.put(withSeq(listKey(viewCallAgent, string(f.rec.Agent)), f.rec.Seq), []byte{})
 	if row.Open() {
@@ -147,6 +148,7 @@ func (f *fold) callCompleted(e events.CallCompleted) error {
 	if err := f.tally(row); err != nil {
 		return err
 	}
+	f.nameBlob(e.Result.Blob)
 	f.drop(seqKey(viewCallOpen, row.Seq))
 	f.agent.LastActivity = f.rec.Time
 	return f.setCall(row)

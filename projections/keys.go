@@ -28,6 +28,7 @@ const (
 	viewReceipt      byte = 15 // round -> tally
 	viewDue          byte = 16 // slot, kind, round
 	viewTree         byte = 17 // seq -> hashes
+	viewBlob         byte = 18 // digest -> seq of the last event that names the blob
 )
 
 // lastSeq is above every sequence of a book.

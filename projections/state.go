@@ -43,6 +43,7 @@ func (f *fold) engineStarted(e events.EngineStarted) error {
 
 func (f *fold) catalogLoaded(e events.CatalogLoaded) error {
 	f.state.Catalog, f.state.ApprovedBy = e.Digest, e.ApprovedBy
+	f.nameBlob(e.Digest)
 	return nil
 }
 
@@ -54,4 +55,17 @@ func (f *fold) phaseChanged(e events.PhaseChanged) error {
 func (f *fold) clockJumped(e events.ClockJumped) error {
 	f.state.ClockHeld = !e.Accepted
 	return nil
+}
+
+// nameBlob keeps that an event names a blob; the empty digest names none.
+func (f *fold) nameBlob(d events.Digest) {
+	if d != "" {
+		f.put(keyOf(viewBlob, string(d)), seqValue(f.rec.Seq))
+	}
+}
+
+// BlobNamed says whether any event names the blob: a named one is never removed.
+func BlobNamed(r Reader, d events.Digest) (bool, error) {
+	value, err := r.Get(keyOf(viewBlob, string(d)))
+	return value != nil, err
 }

@@ -298,3 +298,24 @@ func fits(f projections.AuditFilter, r projections.AuditRow) bool {
 	return tool && round && seen && (f.Agent == "" || r.Agent == f.Agent) && (f.Status == "" || r.Status == f.Status) &&
 		r.Seq > f.After && (f.Before == 0 || r.Seq < f.Before) && r.Decided >= f.Since && (f.Until == 0 || r.Decided < f.Until)
 }
+
+// A blob that an event names is never taken for an orphan.
+func TestBlobNamed(t *testing.T) {
+	store := newMapStore()
+	tx := store.Begin()
+	for i, r := range []events.Event{
+		events.EngineStarted{Incarnation: "01ARZ3NDEKTSV4RRFFQ69G5FAV", Version: "1"},
+		events.CatalogLoaded{Digest: events.DigestOf([]byte("a")), Size: 1},
+	} {
+		rec := events.Recorded{Seq: events.Seq(i + 1), Draft: events.Draft{Event: r}}
+		if err := projections.Apply(tx, rec, events.Record{Seq: rec.Seq}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for text, want := range map[string]bool{"a": true, "b": false} {
+		if got, err := projections.BlobNamed(tx, events.DigestOf([]byte(text))); err != nil || got != want {
+			t.Errorf("blob %s named: %v, %v", text, got, err)
+		}
+	}
+	tx.Discard()
+}

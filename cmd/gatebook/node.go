@@ -55,6 +55,7 @@ type node struct {
 	warnings []string
 	who      identities
 	seen     *violations
+	blobs    *blobs.Store
 
 	mu    sync.Mutex
 	scrub integrity.Position
@@ -85,7 +86,7 @@ func openNode(ctx context.Context, cfg nodeConfig) (_ *node, err error) {
 // openBook takes the lock and opens the bus, and with it the book's store. No key
 // may connect.
 func openBook(cfg nodeConfig) (*node, error) {
-	n := &node{cfg: cfg}
+	n := &node{cfg: cfg, who: identities{told: make(chan struct{})}}
 	if err := cfg.dir.Lock(); err != nil {
 		return nil, err
 	}
@@ -108,6 +109,7 @@ func (n *node) assemble() error {
 	if err != nil {
 		return err
 	}
+	n.blobs = kept
 	mac, err := identity.LoadMACKey(dir.Keys())
 	if err != nil {
 		return err
@@ -182,11 +184,17 @@ func (n *node) run(ctx context.Context, ready func() error) error {
 	all.Go(func() { n.housekeep(inner) })
 	all.Go(func() { n.scrubAll(inner) })
 	all.Go(func() { n.report(inner) })
+	all.Go(func() { n.cleanUp(inner, n.blobs) })
 	if err := n.bus.bind(inner, n); err != nil {
 		return err
 	}
 	if err := n.firstCatalog(inner); err != nil {
 		return err
+	}
+	select { // an engine that is ready knows who may connect
+	case <-n.who.told:
+	case <-n.engine.Done():
+	case <-ctx.Done():
 	}
 	if n.stores.rebuilt != "" {
 		_ = n.engine.Submit(inner, engine.Note{Fact: events.AlertRaised{Alert: "views_rebuilt", Reason: n.stores.rebuilt}})
@@ -222,6 +230,8 @@ func (n *node) identify(now map[events.PublicKey]policy.Identity) {
 
 // identities is who may connect, for the server to ask. Safe for concurrent use.
 type identities struct {
+	told chan struct{} // closed once the loop has said who
+
 	mu  sync.Mutex
 	now map[events.PublicKey]policy.Identity
 }
@@ -237,6 +247,9 @@ func (i *identities) find(key events.PublicKey) (policy.Identity, bool) {
 func (i *identities) replace(now map[events.PublicKey]policy.Identity) []events.PublicKey {
 	i.mu.Lock()
 	defer i.mu.Unlock()
+	if i.now == nil {
+		close(i.told)
+	}
 	var gone []events.PublicKey
 	for key, was := range i.now {
 		is, still := now[key]

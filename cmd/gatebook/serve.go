@@ -13,7 +13,6 @@ import (
 
 	"gatebook/events"
 	"gatebook/handlers/engine"
-	"gatebook/infra/blobs"
 	"gatebook/infra/datadir"
 	"gatebook/policy"
 )
@@ -155,11 +154,7 @@ func (n *node) firstCatalog(ctx context.Context) error {
 }
 
 func (n *node) widens(next *policy.Compiled) (bool, error) {
-	kept, err := blobs.Open(n.cfg.dir.Blobs(), func() events.Instant { return 0 })
-	if err != nil {
-		return false, err
-	}
-	raw, err := kept.Get(n.stores.catalog)
+	raw, err := n.blobs.Get(n.stores.catalog)
 	if err != nil {
 		return false, err
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 	"go.uber.org/goleak"
 
@@ -243,7 +244,9 @@ type probe struct {
 	hold chan struct{}
 	err  error
 	deaf bool // does not stop with its context
-	seen chan string
+	// gives, where not empty, is what runs give.
+	gives string
+	seen  chan string
 }
 
 func (*probe) Definition() tools.Definition {
@@ -260,6 +263,10 @@ func (p *probe) Run(ctx context.Context, _ tools.Env, args tools.Args) (jsontext
 	p.mu.Lock()
 	p.runs[args.(string)]++
 	hold, err, seen, deaf := p.hold, p.err, p.seen, p.deaf
+	gives := args.(string)
+	if p.gives != "" {
+		gives = p.gives
+	}
 	p.mu.Unlock()
 	if seen != nil {
 		seen <- args.(string)
@@ -275,7 +282,8 @@ func (p *probe) Run(ctx context.Context, _ tools.Env, args tools.Args) (jsontext
 			return nil, context.Cause(ctx)
 		}
 	}
-	return jsontext.Value(fmt.Sprintf(`{"did":%q}`, args)), err
+	result, _ := json.Marshal(map[string]string{"did": gives})
+	return result, err
 }
 
 // keep makes runs wait until letGo, and report that they began.

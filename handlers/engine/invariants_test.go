@@ -362,3 +362,79 @@ func yield(t *testing.T) {
 	defer timer.Stop()
 	<-timer.C
 }
+
+func TestToolTime(t *testing.T) {
+	for _, c := range []struct {
+		name   string
+		deaf   bool
+		status events.Status
+	}{
+		{"a tool that stops with its context", false, events.StatusError},
+		{"a tool that does not: what it did is unknown", true, events.StatusUnknown},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			h := newHouse(t)
+			limited := h.catalog.Catalog()
+			limited.Limits.ToolTime = events.MicrosOf(20 * time.Millisecond)
+			var err error
+			h.catalog, err = policy.Compile(limited, "probe")
+			must(t, err)
+			h.probe.deaf = c.deaf
+			h.start()
+			r := h.begin("one")
+			h.probe.keep()
+			if a := h.call(r.Round, "one", "k", "x"); a.Status != c.status || len(a.Result) > 0 {
+				t.Errorf("answer %+v", a)
+			}
+			h.close()
+		})
+	}
+}
+
+// O-L11 automagik-dev/omni#1166: whatever the size of a result, the call has its
+// end, the book keeps a preview and a digest, and pieces give the rest.
+func TestLargeResults(t *testing.T) {
+	for name, c := range map[string]struct {
+		size  int
+		of    string
+		whole bool
+	}{
+		"200 bytes":           {200, "ab cd ", true},
+		"64 KiB":              {64 << 10, "ab cd ", true},
+		"900 KiB":             {900 << 10, "ab cd ", false},
+		"1 MiB":               {1 << 20, "ab cd ", false},
+		"5 MiB":               {5 << 20, "ab cd ", false},
+		"600 KiB that double": {600 << 10, `"`, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHouse(t)
+			h.probe.gives = strings.Repeat(c.of, c.size/len(c.of))
+			h.start()
+			r := h.begin("one")
+			a := h.call(r.Round, "one", "k", "x")
+			if a.Status != events.StatusOK || (len(a.Result) > 0) != c.whole || a.Truncated == c.whole || a.Size == 0 || a.Digest == "" {
+				t.Fatalf("answer %+v", a)
+			}
+			if !c.whole && h.pieces(r.Round, "one", a) != int(a.Size) {
+				t.Errorf("the pieces do not add up to %d bytes", a.Size)
+			}
+			h.close()
+		})
+	}
+}
+
+// pieces joins the recorded result and gives its length.
+func (h *house) pieces(round events.RoundID, handle string, a engine.CallAnswer) int {
+	all := a.Preview
+	for a.Cursor != 0 {
+		v := h.ask(func(answer engine.Answer) engine.Command {
+			return &engine.Outcome{Agent: "alice", Round: round, HandleHash: hashOf(handle), Call: a.Call, Cursor: a.Cursor, Answer: answer}
+		})
+		var ok bool
+		if a, ok = v.(engine.CallAnswer); !ok {
+			h.tb.Fatalf("outcome: %+v", v)
+		}
+		all += a.Preview
+	}
+	return len(all)
+}

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 
 	"gatebook/events"
 )
@@ -26,7 +27,7 @@ func (p *place) killAt(n int, op func(*Workspace) error) (was bool) {
 		}
 	}
 	defer func() {
-		p.ws.step = nil
+		p.ws = New(p.host) // a turn that was held is gone with the process
 		if r := recover(); r != nil {
 			if _, is := r.(killed); !is {
 				panic(r)
@@ -40,15 +41,17 @@ func (p *place) killAt(n int, op func(*Workspace) error) (was bool) {
 }
 
 // contents are all files in place, after everything in the trash was restored.
-func (p *place) contents() []string {
+func (p *place) contents() (all []string, nameless int) {
 	page, err := do(p, func(ws *Workspace) (TrashPage, error) { return ws.Trash(context.Background(), "") })
 	p.must(err)
 	for i, e := range page.Entries {
+		if e.Path == "" {
+			nameless++
+		}
 		to := p.path(fmt.Sprintf("back/%d", i))
 		_, err := do(p, func(ws *Workspace) (Restored, error) { return ws.Restore(e.ID, &to) })
 		p.must(err)
 	}
-	var all []string
 	p.must(fs.WalkDir(os.DirFS(p.dir), ".", func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || strings.HasPrefix(name, trashName) {
 			return err
@@ -57,7 +60,7 @@ func (p *place) contents() []string {
 		all = append(all, string(raw))
 		return err
 	}))
-	return all
+	return all, nameless
 }
 
 func TestKillLosesNothing(t *testing.T) {
@@ -83,7 +86,10 @@ func TestKillLosesNothing(t *testing.T) {
 			_, err := do(p, func(ws *Workspace) (Deleted, error) { return ws.Delete(p.stamp(), p.path("gone")) })
 			p.must(err)
 			was = p.killAt(n, func(ws *Workspace) error { return op(p, ws) })
-			all := p.contents()
+			all, nameless := p.contents()
+			if nameless > 0 && !slices.Contains(all, "new") {
+				t.Errorf("%s killed at step %d: the path of what was deleted is lost", name, n)
+			}
 			for _, want := range []string{"mine", "trashed"} {
 				if count := len(all) - len(slices.DeleteFunc(slices.Clone(all), func(s string) bool { return s == want })); count != 1 {
 					t.Errorf("%s killed at step %d: %q is there %d times in %q", name, n, want, count, all)
@@ -111,7 +117,7 @@ func TestCallsOfOneAgentTakeTurns(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if found := p.contents(); len(found) != writers+1 || len(slices.Compact(slices.Sorted(slices.Values(found)))) != writers+1 {
+	if found, _ := p.contents(); len(found) != writers+1 || len(slices.Compact(slices.Sorted(slices.Values(found)))) != writers+1 {
 		t.Errorf("%d contents: %q", len(found), found)
 	}
 }
@@ -119,26 +125,29 @@ func TestCallsOfOneAgentTakeTurns(t *testing.T) {
 // TestTurnEndsWithTheContext: who waits for the turn does not wait for ever, and
 // another agent does not wait at all.
 func TestTurnEndsWithTheContext(t *testing.T) {
-	p := newPlace(t)
-	held, err := p.ws.Open(context.Background(), "alice")
-	p.must(err)
-	ctx, cancel := context.WithCancel(context.Background())
-	ended := make(chan error)
-	go func() {
-		_, err := p.ws.Open(ctx, "alice")
-		ended <- err
-	}()
-	other, err := p.ws.Open(context.Background(), "bob")
-	p.must(err)
-	p.must(other.Close())
-	cancel()
-	if err := <-ended; !errors.Is(err, context.Canceled) {
-		t.Errorf("%v", err)
-	}
-	p.must(held.Close())
-	again, err := p.ws.Open(context.Background(), "alice")
-	p.must(err)
-	p.must(again.Close())
+	synctest.Test(t, func(t *testing.T) {
+		p := newPlace(t)
+		held, err := p.ws.Open(context.Background(), "alice")
+		p.must(err)
+		ctx, cancel := context.WithCancel(context.Background())
+		ended := make(chan error)
+		go func() {
+			_, err := p.ws.Open(ctx, "alice")
+			ended <- err
+		}()
+		synctest.Wait() // it waits for the turn now
+		other, err := p.ws.Open(context.Background(), "bob")
+		p.must(err)
+		p.must(other.Close())
+		cancel()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Errorf("%v", err)
+		}
+		p.must(held.Close())
+		again, err := p.ws.Open(context.Background(), "alice")
+		p.must(err)
+		p.must(again.Close())
+	})
 }
 
 // TestOneIDIsUsedOnce: a second change under one call id touches nothing.
@@ -151,7 +160,7 @@ func TestOneIDIsUsedOnce(t *testing.T) {
 	if _, err := do(p, func(ws *Workspace) (Deleted, error) { return ws.Delete(s, p.path("x")) }); !errors.Is(err, fs.ErrExist) {
 		t.Errorf("%v", err)
 	}
-	if found := p.contents(); len(found) != 2 {
+	if found, _ := p.contents(); len(found) != 2 {
 		t.Errorf("%q", found)
 	}
 }

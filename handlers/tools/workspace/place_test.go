@@ -19,11 +19,12 @@ const canary = "CANARY-7f3a"
 
 // place is a data folder with alice's workspace and OUT beside it.
 type place struct {
-	t   testing.TB
-	ws  *Workspaces
-	dir string // alice's Workspace
-	out string
-	n   atomic.Int64
+	t    testing.TB
+	ws   *Workspaces
+	host string
+	dir  string // alice's Workspace
+	out  string
+	n    atomic.Int64
 }
 
 func newPlace(t testing.TB) *place {
@@ -32,7 +33,7 @@ func newPlace(t testing.TB) *place {
 		host = t.TempDir()
 	}
 	t.Cleanup(func() { os.RemoveAll(host) })
-	p := &place{t: t, ws: New(host), dir: filepath.Join(host, "agents", "alice", "Workspace"), out: filepath.Join(host, "OUT")}
+	p := &place{t: t, ws: New(host), host: host, dir: filepath.Join(host, "agents", "alice", "Workspace"), out: filepath.Join(host, "OUT")}
 	p.put(p.out+"/secret.txt", canary+" and more")
 	p.put(p.dir+"/x/secret.txt", "mine")
 	return p
