@@ -162,12 +162,10 @@ func (a *App) printCall(agent events.AgentID, c engine.CallAnswer) error {
 		fmt.Fprintln(a.Out, escapeLines(text))
 	}
 	if c.Truncated {
-		more := ""
-		if c.Cursor != 0 {
-			more = fmt.Sprintf(" --cursor %d", c.Cursor)
-		}
-		fmt.Fprintf(a.Err, "gatebook: this is a part of %d bytes; the next one: %s%s\n", c.Size,
-			a.command("call --agent "+string(agent)+" --outcome "+string(c.Call)), more)
+		// What is recorded goes on behind the preview.
+		next := cmp.Or(c.Cursor, int64(len(c.Preview)))
+		fmt.Fprintf(a.Err, "gatebook: this is a part of %d bytes; the next one: %s\n", c.Size,
+			a.command(fmt.Sprintf("call --agent %s --outcome %s --cursor %d", agent, c.Call, next)))
 	}
 	return nil
 }

@@ -8,12 +8,7 @@ func (a *App) commands() []*cobra.Command {
 		a.initCommand(), a.serveCommand(), a.demoCommand(),
 		a.agentCommand(), a.channelCommand(), a.personCommand(), a.catalogCommand(), a.checkCommand(),
 		a.roundCommand(), a.callCommand(), a.phaseCommand(),
+		a.auditCommand(), a.receiptsCommand(), a.agentsCommand(), a.explainCommand(),
+		a.doctorCommand(), a.rebuildCommand(), a.verifyCommand(),
 	}
-}
-
-// demoCommand TO BE REPLACED by demo.go
-func (a *App) demoCommand() *cobra.Command {
-	c := &cobra.Command{Use: "demo"}
-	c.AddCommand(a.demoEngineCommand())
-	return c
 }

@@ -51,15 +51,11 @@ func (a *App) completeFlag(cmd *cobra.Command, flag string, words func(policy.Ca
 	})
 }
 
-// words reads the catalog file; a file that is missing or broken has none.
+// words reads the catalog file; a file that is missing or broken is empty.
 func (a *App) words(of func(policy.Catalog) []string) []string {
-	dir, err := a.folder()
-	if err != nil {
-		return nil
-	}
-	c, _, err := config.Load(dir.Catalog(), toolNames(a.Extra)...)
-	if err != nil {
-		return nil
+	var c policy.Catalog
+	if dir, err := a.folder(); err == nil {
+		c, _, _ = config.Load(dir.Catalog(), toolNames(a.Extra)...)
 	}
 	return of(c)
 }

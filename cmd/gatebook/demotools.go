@@ -2,6 +2,10 @@ package main
 
 import (
 	"context"
+	"errors"
+	"io"
+	"os"
+	"runtime/pprof"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -88,16 +92,47 @@ func demoTools() []tools.Tool { return []tools.Tool{waitTool{}, noneTool{}} }
 // demoEngineCommand is serve with the tools of the demonstration. It is what
 // demo and scripts/bench start as a process of its own.
 func (a *App) demoEngineCommand() *cobra.Command {
-	var singles bool
+	var singles, child bool
+	var profile string
 	cmd := &cobra.Command{
 		Use: "engine", Short: "Run an engine with the demonstration's tools", Hidden: true, Args: args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx, stop := context.WithCancel(cmd.Context())
+			defer stop()
+			if child {
+				// Ends with this process at the latest.
+				go func() {
+					_, _ = io.Copy(io.Discard, a.In)
+					stop()
+				}()
+			}
 			a.Extra = demoTools()
-			return a.serve(cmd.Context(), serveOptions{smallDisk: true, singles: singles})
+			return profiled(profile, func() error {
+				return a.serve(ctx, serveOptions{smallDisk: true, singles: singles})
+			})
 		},
 	}
 	cmd.Flags().BoolVar(&singles, "one-fsync-per-event", false, "append without batches, to measure what they bring")
+	cmd.Flags().BoolVar(&child, "until-input-ends", false, "stop when the standard input ends: with the process that started this one")
+	cmd.Flags().StringVar(&profile, "cpuprofile", "", "write a CPU profile to this file at the end")
 	return cmd
+}
+
+// profiled runs do and writes its CPU profile to the file, where one is named.
+func profiled(path string, do func() error) (err error) {
+	if path == "" {
+		return do()
+	}
+	f, err := os.Create(path)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	if err := pprof.StartCPUProfile(f); err != nil {
+		return err
+	}
+	defer pprof.StopCPUProfile()
+	return do()
 }
 
 // oneByOne appends every event on its own, with one fsync each: the yardstick

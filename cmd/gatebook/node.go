@@ -56,6 +56,7 @@ type node struct {
 	who      identities
 	seen     *violations
 	blobs    *blobs.Store
+	guard    datadir.BookGuard // until the start has proven the stores
 
 	mu    sync.Mutex
 	scrub integrity.Position
@@ -77,11 +78,14 @@ func openNode(ctx context.Context, cfg nodeConfig) (_ *node, err error) {
 	if n.stores, err = openStores(ctx, cfg, n.bus); err != nil {
 		return nil, err
 	}
-	if err := n.stores.adopt(); err != nil {
+	if err := n.proven(); err != nil {
 		return nil, err
 	}
 	return n, n.assemble()
 }
+
+// proven keeps what the opening of the stores did to them: they are whole.
+func (n *node) proven() error { return errors.Join(n.stores.adopt(), n.guard.Drop()) }
 
 // openBook takes the lock and opens the bus, and with it the book's store. No key
 // may connect.
@@ -91,10 +95,28 @@ func openBook(cfg nodeConfig) (*node, error) {
 		return nil, err
 	}
 	var err error
-	if n.bus, err = openBus(cfg, n); err != nil {
+	if n.guard, err = guardBook(cfg); err == nil {
+		n.bus, err = openBus(cfg, n)
+	}
+	if err != nil {
 		return nil, errors.Join(err, n.close())
 	}
 	return n, nil
+}
+
+// guardBook keeps the book's store as it is until it is proven. Without room for
+// that the start goes on.
+func guardBook(cfg nodeConfig) (datadir.BookGuard, error) {
+	_, total, err := cfg.dir.Free()
+	if err != nil {
+		return datadir.BookGuard{}, err
+	}
+	g, err := cfg.dir.GuardBook(watermark(total))
+	if errors.Is(err, datadir.ErrNoRoom) {
+		cfg.log("warn", err.Error()+": where the server finds a damaged block, it will cut it off")
+		err = nil
+	}
+	return g, err
 }
 
 // assemble makes the handlers; nothing of them runs yet.
@@ -328,7 +350,8 @@ func (n *node) position() integrity.Position {
 	return n.scrub
 }
 
-// close lets go of everything; safe after a half start.
+// close lets go of everything; after a half start it puts the book's store back as
+// it was.
 func (n *node) close() error {
 	ctx, stop := context.WithTimeout(context.Background(), 10*time.Second)
 	defer stop()
@@ -339,7 +362,7 @@ func (n *node) close() error {
 	if n.bus != nil {
 		errs = append(errs, n.bus.close(ctx))
 	}
-	errs = append(errs, n.cfg.dir.Unlock())
+	errs = append(errs, n.guard.Restore(), n.cfg.dir.Unlock())
 	return errors.Join(errs...)
 }
 

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"io/fs"
 	"net"
@@ -71,29 +70,20 @@ func until(ts *testscript.TestScript, what string, holds func() bool) {
 		}
 	}
 	said, _ := os.ReadFile(ts.MkAbs("serve.err"))
-	ts.Fatalf("%s: not within 30 s; the engine says: %s", what, said)
+	ts.Fatalf("%s, not within 30 s; serve.err: %s", what, said)
 }
 
-// waitReady waits until the engine of .gatebook, or of the folder named, answers.
+// waitReady waits until an engine says in a file that it is ready, and answers.
 func waitReady(ts *testscript.TestScript, _ bool, given []string) {
-	folder := ".gatebook"
-	if len(given) > 0 {
-		folder = given[0]
-	}
-	until(ts, "no engine on "+folder, func() bool {
-		dir, err := datadir.Open(ts.MkAbs(folder), false)
-		if err != nil {
+	line := regexp.MustCompile(`(?m)^gatebook is ready on (\S+), data folder .*\n`)
+	until(ts, given[0]+" says of no engine that it is ready", func() bool {
+		text, _ := os.ReadFile(ts.MkAbs(given[0])) // the shell makes it in its own time
+		m := line.FindSubmatch(text)
+		if m == nil {
 			return false
 		}
-		addr, err := dir.ReadAddress()
-		if err != nil {
-			return false
-		}
-		conn, err := net.Dial("tcp", addr)
-		if err != nil {
-			return false
-		}
-		return conn.Close() == nil
+		conn, err := net.Dial("tcp", string(m[1]))
+		return err == nil && conn.Close() == nil
 	})
 }
 
@@ -144,7 +134,7 @@ func noHandle(ts *testscript.TestScript, _ bool, given []string) {
 			return err
 		}
 		data, err := os.ReadFile(path)
-		if bytes.Contains(data, []byte(r.Handle)) {
+		if strings.Contains(string(data), r.Handle) {
 			ts.Fatalf("the handle is in %s", path)
 		}
 		return err

@@ -67,7 +67,14 @@ func openStores(ctx context.Context, cfg nodeConfig, b *bus) (_ *stores, err err
 	if err := s.openLog(ctx, b, s.head.Size == 0 && empty); err != nil {
 		return nil, err
 	}
-	if err := s.catchUp(ctx, cfg); err != nil {
+	err = s.catchUp(ctx, cfg)
+	if errors.Is(err, projections.ErrStore) && !s.fresh {
+		// They open, but rows are missing or do not decode.
+		if err = s.replaceViews(cfg, err); err == nil {
+			err = s.catchUp(ctx, cfg)
+		}
+	}
+	if err != nil {
 		return nil, err
 	}
 	snap := s.views.Snapshot()
@@ -254,6 +261,8 @@ func (s *stores) openViews(cfg nodeConfig) error {
 		s.rebuild("the views were not found: " + err.Error())
 	case err != nil:
 		return err
+	case !exists(folder):
+		s.rebuild("the views were gone")
 	default:
 		s.folder = folder
 		s.views, err = pebblekv.Open(folder, viewsOptions(cfg))
@@ -262,6 +271,19 @@ func (s *stores) openViews(cfg nodeConfig) error {
 		}
 		s.aside = folder
 		s.rebuild("the view database did not open: " + err.Error())
+	}
+	s.views, s.folder, err = newViews(cfg.dir, viewsOptions(cfg))
+	s.fresh = err == nil
+	return err
+}
+
+// replaceViews takes new views in the place of open ones that cannot be read.
+func (s *stores) replaceViews(cfg nodeConfig, why error) error {
+	s.rebuild("the view database cannot be read: " + why.Error())
+	s.aside = s.folder
+	err := s.views.Close()
+	if err != nil {
+		cfg.log("warn", "the old views: "+err.Error())
 	}
 	s.views, s.folder, err = newViews(cfg.dir, viewsOptions(cfg))
 	s.fresh = err == nil

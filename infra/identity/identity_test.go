@@ -365,7 +365,7 @@ func TestPassphrase(t *testing.T) {
 				must(t, os.WriteFile(file, []byte(row.file), row.mode))
 			}
 			got, err := Passphrase(t.Context(), func(k string) string { return env[k] }, &asker{row.answers}, row.confirm)
-			if string(got) != row.want || (err == nil) != (row.err == nil) || (row.err != errAny && !errors.Is(err, row.err)) {
+			if string(got) != row.want || (err == nil) != (row.err == nil) || (!errors.Is(row.err, errAny) && !errors.Is(err, row.err)) {
 				t.Fatalf("got %q, %v", got, err)
 			}
 			if err != nil {

@@ -189,6 +189,13 @@ func (m *machine) check(rt *rapid.T) {
 	}
 }
 
+// look checks now and then; the end of a history always does.
+func (m *machine) look(rt *rapid.T) {
+	if rapid.IntRange(0, 4).Draw(rt, "look") == 0 {
+		m.check(rt)
+	}
+}
+
 // all restores the whole trash and gives every content found.
 func (m *machine) all(rt *rapid.T) []string {
 	for i, id := range slices.Sorted(maps.Keys(m.trash)) {
@@ -217,7 +224,7 @@ func TestNothingIsEverLost(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		n++
 		m := &machine{h: h, agent: events.AgentID(fmt.Sprintf("m%d", n)), files: tree{}, trash: map[events.CallID]trashed{}}
-		rt.Repeat(map[string]func(*rapid.T){"write": m.write, "delete": m.remove, "restore": m.restore, "look": m.check})
+		rt.Repeat(map[string]func(*rapid.T){"write": m.write, "delete": m.remove, "restore": m.restore, "look": m.look})
 		slices.Sort(m.wrote)
 		if found := m.all(rt); !slices.Equal(found, m.wrote) {
 			rt.Fatalf("found %v, wrote %v", found, m.wrote)

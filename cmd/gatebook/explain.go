@@ -1,0 +1,155 @@
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"gatebook/events"
+	"gatebook/handlers/people"
+)
+
+func (a *App) explainCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "explain CALL",
+		Short: "Say of one call why the gate answered so, and show its events as stored",
+		Long: `Show a call, the layers of the gate in their order with what each of them saw as
+far as it is recorded, and the events as they stand in the book.
+
+  gatebook explain 01JZ0000000000000000000000`,
+		Args: args(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, given []string) error {
+			id, err := events.ParseULID[events.CallID](given[0])
+			if err != nil {
+				return usageError{err}
+			}
+			c, err := a.reader("view")
+			if err != nil {
+				return err
+			}
+			defer c.close()
+			var d people.CallDetail
+			if err := c.ask(cmd.Context(), "call", people.CallRequest{Call: id}, &d); err != nil {
+				return err
+			}
+			x, err := explain(d)
+			if err != nil {
+				return err
+			}
+			if a.flags.json {
+				return a.printJSON(x)
+			}
+			return a.printExplained(x)
+		},
+	}
+}
+
+// explained is a call with its decision taken apart.
+type explained struct {
+	people.CallDetail
+	Gate  []layerAnswer    `json:"gate"`
+	Facts events.CallFacts `json:"facts"`
+
+	stored []events.Recorded
+}
+
+// layerAnswer is what one layer said: passed, refused, or not asked.
+type layerAnswer struct {
+	Layer  events.Layer `json:"layer"`
+	Answer string       `json:"answer"`
+	Saw    string       `json:"saw,omitzero"`
+}
+
+// What a layer said.
+const (
+	layerPassed  = "passed"
+	layerRefused = "refused"
+	layerUnasked = "not asked"
+)
+
+func explain(d people.CallDetail) (explained, error) {
+	x := explained{CallDetail: d}
+	var decided events.CallDecided
+	for _, e := range d.Events {
+		r, err := events.Decode(events.Record{Seq: e.Seq, Subject: e.Subject, Body: e.Event})
+		if err != nil {
+			return x, fmt.Errorf("event %d: %w", e.Seq, err)
+		}
+		x.stored = append(x.stored, r)
+		if first, ok := r.Event.(events.CallDecided); ok {
+			decided = first
+		}
+	}
+	x.Facts = decided.Facts
+	x.Gate = gateAnswers(decided)
+	return x, nil
+}
+
+// gateAnswers lists the layers that this gate asks, in order. The first refusal
+// is the last layer that was asked.
+func gateAnswers(d events.CallDecided) []layerAnswer {
+	f := d.Facts
+	layers := []layerAnswer{
+		{Layer: events.LayerDecode, Saw: fmt.Sprintf("%d bytes of arguments", d.Arguments.Size)},
+		{Layer: events.LayerRound, Saw: fmt.Sprintf("open %t, handle right %t", f.RoundOpen, f.HandleMatched)},
+		{Layer: events.LayerTool, Saw: fmt.Sprintf("tier %s, definition %s", orDash(string(d.Tier)), orDash(string(d.Definition)))},
+		{Layer: events.LayerPhase, Saw: fmt.Sprintf("phase %d", f.Phase)},
+		{Layer: events.LayerRole, Saw: fmt.Sprintf("role %s, version %d", orDash(f.Role), f.RoleVersion)},
+		{Layer: events.LayerProfile, Saw: fmt.Sprintf("in effect %s (session %s, longtime %s)", orDash(d.Profile), orDash(f.SessionProfile), orDash(f.LongtimeProfile))},
+	}
+	refusing := slices.IndexFunc(layers, func(l layerAnswer) bool { return l.Layer == d.Layer })
+	outside := d.Layer != "" && refusing < 0 // the engine itself refused, before the gate
+	for i := range layers {
+		switch {
+		case outside, refusing >= 0 && i > refusing:
+			layers[i].Answer = layerUnasked
+		case i == refusing:
+			layers[i].Answer = layerRefused
+		default:
+			layers[i].Answer = layerPassed
+		}
+	}
+	if outside {
+		layers = append(layers, layerAnswer{Layer: d.Layer, Answer: layerRefused})
+	}
+	return layers
+}
+
+func (a *App) printExplained(x explained) error {
+	rows := [][]string{
+		{"call", string(x.Call)}, {"agent", string(x.Agent)}, {"round", orDash(string(x.Round)) + fmt.Sprintf(", step %d", x.Step)},
+		{"talking", fmt.Sprintf("%s (%s)", orDash(x.Principal), orDash(string(x.Kind)))},
+		{"tool", x.Tool}, {"arguments", x.Args}, {"key", orDash(x.Key)},
+		{"verdict", string(x.Verdict) + "/" + cmp.Or(string(x.Status), "running")},
+		{"refused by", orDash(string(x.Layer)) + " " + x.Rule}, {"reason", orDash(cmp.Or(x.Reason, x.Error))},
+		{"decided", a.when(x.Decided)}, {"ended", a.when(x.Completed)}, {"took", took(x.Duration)},
+		{"result", x.Result}, {"catalog", orDash(string(x.Catalog))},
+	}
+	if err := a.table([]string{"WHAT", "VALUE"}, rows); err != nil {
+		return err
+	}
+	fmt.Fprintln(a.Out)
+	rows = nil
+	for _, l := range x.Gate {
+		rows = append(rows, []string{string(l.Layer), l.Answer, l.Saw})
+	}
+	if err := a.table([]string{"LAYER", "ANSWER", "SAW"}, rows); err != nil {
+		return err
+	}
+	fmt.Fprintln(a.Out)
+	rows = nil
+	for i, e := range x.stored {
+		rows = append(rows, []string{
+			fmt.Sprint(e.Seq), x.Events[i].Subject, string(e.ID), a.when(e.Time), e.Actor.String(), string(e.Writer),
+		})
+	}
+	if err := a.table([]string{"SEQ", "SUBJECT", "ID", "TIME", "ACTOR", "WRITER"}, rows); err != nil {
+		return err
+	}
+	for _, e := range x.Events {
+		fmt.Fprintf(a.Out, "\n%d %s\n", e.Seq, escapeLines(string(e.Event)))
+	}
+	return nil
+}

@@ -1,0 +1,255 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"gatebook/events"
+	"gatebook/handlers/people"
+	"gatebook/infra/config"
+)
+
+// One engine for what only reads.
+func TestReading(t *testing.T) {
+	h := newFolder(t)
+	startEngine(t, h)
+	alice, bob := connectAgent(t, h, "alice"), connectAgent(t, h, "bob")
+	alice.beginRound(h, "tidy \x1b[31mup\nnow\u202e")
+	bob.beginRound(h, "look around")
+	if a, err := alice.call("file.write", `{"path":"a.txt","content":"x"}`, "k1"); err != nil || a.Status != events.StatusOK {
+		t.Fatalf("%+v, %v", a, err)
+	}
+	for range 4 {
+		_, _ = bob.call("no.such", "{}", "")
+	}
+	if _, err := bob.call("file.list", `{"path":"."}`, ""); err != nil {
+		t.Fatal(err)
+	}
+	t.Run("filters", func(t *testing.T) { testFilters(t, h, alice) })
+	t.Run("paging", func(t *testing.T) { testPaging(t, h, bob) })
+	t.Run("receipts", func(t *testing.T) { testReceipts(t, h, alice) })
+	t.Run("explain", func(t *testing.T) { testExplain(t, h, bob) })
+	t.Run("O-L01 Yuzu#3874 O-L02 agentsync#101 hostile text", func(t *testing.T) { testHostile(t, h, alice) })
+	t.Run("follow", func(t *testing.T) { testFollow(t, h, alice) })
+	t.Run("doctor", func(t *testing.T) { testDoctor(t, h) })
+	t.Run("O-E21 nats-server#7302 the clock jumps", func(t *testing.T) { testClock(t, h, alice) })
+	t.Run("rebuild refuses beside an engine", func(t *testing.T) {
+		for _, cmd := range []string{"rebuild", "verify"} {
+			if code, _, errs := h.run(cmd); code != exitNo || !strings.Contains(errs, "another engine runs") {
+				t.Errorf("%s: exit code %d, %s", cmd, code, errs)
+			}
+		}
+	})
+	t.Run("observable agents", func(t *testing.T) { testObservable(t, h) }) // last: it narrows
+}
+
+func audited(t *testing.T, h *testFolder, args ...string) people.AuditAnswer {
+	t.Helper()
+	return decodeAs[people.AuditAnswer](t, h.must(append([]string{"audit", "--json"}, args...)...))
+}
+
+func testFilters(t *testing.T, h *testFolder, alice *agentAtWork) {
+	future := time.Now().Add(time.Hour).Format(time.RFC3339)
+	for _, c := range []struct {
+		args string
+		want int
+	}{
+		{"", 6}, {"--agent alice", 1}, {"--agent bob", 5}, {"--tool file.write", 1}, {"--tool builtin/file.write", 1},
+		{"--status not_found", 4}, {"--status denied", 0}, {"--round " + string(alice.r.Round), 1},
+		{"--agent bob --status ok", 1}, {"--since 1h", 6}, {"--until 1h", 0}, {"--since " + future, 0},
+		{"--until " + future, 6}, {"--limit 2", 2}, {"--since 2020-01-01 --until 2020-01-02", 0},
+	} {
+		got := audited(t, h, strings.Fields(c.args)...)
+		if len(got.Calls) != c.want || got.AsOf == 0 {
+			t.Errorf("audit %s: %d calls as of %d, want %d", c.args, len(got.Calls), got.AsOf, c.want)
+		}
+	}
+	for _, bad := range []string{"--status fine", "--since yesterday", "--limit 0", "--agent A", "--round x", "--since -1h"} {
+		if code, _, _ := h.run(append([]string{"audit"}, strings.Fields(bad)...)...); code != exitUsage {
+			t.Errorf("audit %s: exit code %d", bad, code)
+		}
+	}
+	if out := h.must("audit", "--since", "2h ago", "--status", "not_found"); !strings.Contains(out, "not_found/not_found") ||
+		!strings.Contains(out, "tool:") || !strings.Contains(out, "no.such") {
+		t.Error("a refusal does not show layer and reason:\n" + out)
+	}
+}
+
+func testPaging(t *testing.T, h *testFolder, bob *agentAtWork) {
+	bob.calls(450)
+	got := audited(t, h, "--limit", "430", "--agent", "bob")
+	if len(got.Calls) != 430 || got.Next == 0 {
+		t.Fatalf("%d calls, next %d", len(got.Calls), got.Next)
+	}
+	if !slices.IsSortedFunc(got.Calls, func(a, b people.Entry) int { return int(b.Seq) - int(a.Seq) }) {
+		t.Error("not newest first")
+	}
+	all := audited(t, h, "--limit", "10000", "--agent", "bob")
+	if len(all.Calls) != 455 || all.Next != 0 || all.AsOf < all.Calls[0].Seq {
+		t.Errorf("%d calls, next %d, as of %d", len(all.Calls), all.Next, all.AsOf)
+	}
+	out := h.must("audit", "--limit", "210", "--agent", "bob")
+	if n := strings.Count(out, "\n"); n != 211 {
+		t.Errorf("%d lines for 210 calls", n)
+	}
+}
+
+func testReceipts(t *testing.T, h *testFolder, alice *agentAtWork) {
+	got := decodeAs[people.ReceiptsAnswer](t, h.must("receipts", "--json", "--agent", "alice"))
+	if len(got.Receipts) != 1 || got.Receipts[0].Round != alice.r.Round || got.Receipts[0].Steps != 1 || got.AsOf == 0 {
+		t.Errorf("%+v", got)
+	}
+	out := h.must("receipts", "--round", string(alice.r.Round))
+	for _, want := range []string{"anna (user)", `tidy \x1b[31mup\nnow\u202e`, "1 (1 ok)", "builtin/file.write  1, ", "open"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+	if code, _, _ := h.run("receipts", "--round", "01JZ0000000000000000000000"); code != exitNo {
+		t.Errorf("a round that does not exist: exit code %d", code)
+	}
+}
+
+func testExplain(t *testing.T, h *testFolder, bob *agentAtWork) {
+	refusedCall := audited(t, h, "--status", "not_found", "--limit", "1").Calls[0]
+	x := decodeAs[struct {
+		Gate   []layerAnswer        `json:"gate"`
+		Events []people.EventDetail `json:"events"`
+	}](t, h.must("explain", "--json", string(refusedCall.Call)))
+	want := []string{"decode passed", "round passed", "tool refused", "phase not asked", "role not asked", "profile not asked"}
+	for i, l := range x.Gate {
+		if i >= len(want) || string(l.Layer)+" "+l.Answer != want[i] {
+			t.Errorf("layer %d: %+v", i, l)
+		}
+	}
+	if len(x.Gate) != len(want) || len(x.Events) != 1 || x.Events[0].Seq != refusedCall.Seq {
+		t.Errorf("%+v", x)
+	}
+	done := audited(t, h, "--tool", "file.write").Calls[0]
+	out := h.must("explain", string(done.Call))
+	for _, want := range []string{"role worker, version 1", "ev.main.agent.alice.call_decided", "ev.main.agent.alice.call_completed", "agent:alice", "phase 2"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+	if code, _, _ := h.run("explain", "01JZ0000000000000000000000"); code != exitNo {
+		t.Errorf("a call that does not exist: exit code %d", code)
+	}
+}
+
+// Whatever an agent writes, a call is one line of printable text.
+func testHostile(t *testing.T, h *testFolder, alice *agentAtWork) {
+	const evil = "x\n{\"event\":\"approved\"}\x1b[2J\u202e\u2066\u200b\ufeff\r\t"
+	quoted := strings.NewReplacer("\n", `\n`, "\x1b", `\u001b`, "\r", `\r`, "\t", `\t`, `"`, `\"`).Replace(evil)
+	alice.beginRound(h, evil)
+	for _, args := range []string{`{"path":"` + quoted + `"}`, `{"` + quoted + `":1}`} {
+		for _, tool := range []string{"file.read", evil} {
+			if _, err := alice.call(tool, args, evil+tool+args[:3]); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	round := string(alice.r.Round)
+	rows := audited(t, h, "--round", round).Calls
+	if len(rows) == 0 {
+		t.Fatal("nothing is recorded")
+	}
+	for _, wide := range []string{"--wide=false", "--wide"} {
+		out := h.must("audit", "--round", round, wide)
+		wantPlain(t, out)
+		if n := strings.Count(out, "\n"); n != len(rows)+1 {
+			t.Errorf("audit %s: %d lines for %d calls:\n%s", wide, n, len(rows), out)
+		}
+	}
+	wantPlain(t, h.must("receipts", "--round", round))
+	for _, r := range rows {
+		wantPlain(t, h.must("explain", string(r.Call)))
+	}
+}
+
+func wantPlain(t *testing.T, out string) {
+	t.Helper()
+	if events.Escape(strings.ReplaceAll(strings.ReplaceAll(out, "\n", ""), `\`, "")) != strings.ReplaceAll(strings.ReplaceAll(out, "\n", ""), `\`, "") {
+		t.Errorf("not printable: %q", out)
+	}
+}
+
+func testDoctor(t *testing.T, h *testFolder) {
+	d := decodeAs[diagnosis](t, h.must("doctor", "--json"))
+	if !d.Running || d.Engine == nil || d.Engine.Seq == 0 || d.Folder.Head == nil || len(d.Troubles)+len(d.Damage) > 0 {
+		t.Errorf("%+v", d)
+	}
+	out := h.must("doctor", "--accept-clock")
+	for _, want := range []string{"healthy", "clock held", string(d.Folder.Incarnation), string(d.Folder.CatalogFile)} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q in\n%s", want, out)
+		}
+	}
+	catalog := h.folder().Catalog()
+	was, err := os.ReadFile(catalog)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := config.Write(catalog, []byte("schema: nine\n")); err != nil {
+		t.Fatal(err)
+	}
+	if code, out, _ := h.run("doctor"); code != exitNo || !strings.Contains(out, "catalog file is not valid") {
+		t.Errorf("a broken catalog file: exit code %d\n%s", code, out)
+	}
+	if err := config.Write(catalog, was); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func testClock(t *testing.T, h *testFolder, alice *agentAtWork) {
+	h.ahead.Store(int64(2 * time.Hour))
+	if _, err := alice.call("file.list", `{"path":"."}`, ""); err != nil {
+		t.Fatal(err)
+	}
+	if code, out, _ := h.run("doctor"); code != exitNo || !strings.Contains(out, "--accept-clock") {
+		t.Errorf("after a jump: exit code %d\n%s", code, out)
+	}
+	h.must("doctor", "--accept-clock")
+}
+
+// An agent outside of what a person may observe looks like none at all.
+func testObservable(t *testing.T, h *testFolder) {
+	catalog := h.folder().Catalog()
+	was, err := os.ReadFile(catalog)
+	if err != nil {
+		t.Fatal(err)
+	}
+	next := strings.Replace(string(was), `observable_agents: ["*"]`, "observable_agents: [alice]", 1)
+	hidden := audited(t, h, "--agent", "bob", "--limit", "1").Calls[0]
+	if err := config.Write(catalog, []byte(next)); err != nil {
+		t.Fatal(err)
+	}
+	// The change takes rights from the connection that asks for it, which may be
+	// cut before the answer: what counts is what is in force.
+	_, out, errs := h.run("catalog", "approve")
+	if d := h.must("doctor"); strings.Contains(d, "differs from the catalog in force") {
+		t.Fatalf("the change is not in force: %s%s", out, errs)
+	}
+	for _, c := range []string{
+		"audit --agent %s", "receipts --agent %s", "audit --json --tool no.such --agent %s", "round list --agent %s",
+	} {
+		outside, nobody := fmt.Sprintf(c, "bob"), fmt.Sprintf(c, "zoe")
+		code1, out1, err1 := h.run(strings.Fields(outside)...)
+		code2, out2, err2 := h.run(strings.Fields(nobody)...)
+		if code1 != code2 || out1 != out2 || err1 != err2 {
+			t.Errorf("%s: %d %s%s\nwant, as for %s: %d %s%s", outside, code1, out1, err1, nobody, code2, out2, err2)
+		}
+	}
+	code1, _, err1 := h.run("explain", string(hidden.Call))
+	code2, _, err2 := h.run("explain", "01JZ0000000000000000000000")
+	if code1 != code2 || strings.ReplaceAll(err1, string(hidden.Call), "") != strings.ReplaceAll(err2, "01JZ0000000000000000000000", "") {
+		t.Errorf("explain: %d %s, want %d %s", code1, err1, code2, err2)
+	}
+	if out := h.must("agents"); strings.Contains(out, "bob") || !strings.Contains(out, "alice") {
+		t.Error(out)
+	}
+}

@@ -1,0 +1,180 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"gatebook/events"
+	"gatebook/handlers/integrity"
+	"gatebook/infra/datadir"
+	"gatebook/infra/pebblekv"
+	"gatebook/projections"
+)
+
+func (a *App) rebuildCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "rebuild",
+		Short: "Build the views anew from the book, with no engine running",
+		Long: `Fold the whole book into new views beside the old ones, compare the two, and put
+the new ones in use. The old ones are deleted where they are equal, else kept. The
+exit code is 4 where they are not equal, or where the book does not extend the head.
+
+  gatebook rebuild --json`,
+		Args: args(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			var r rebuilt
+			err := a.stopped(func(n *node) error {
+				var err error
+				r, err = n.rebuild(cmd.Context())
+				return err
+			})
+			if err != nil {
+				return err
+			}
+			return a.sayRebuilt(r)
+		},
+	}
+}
+
+// rebuilt is the answer of rebuild. The duration is of the fold alone.
+type rebuilt struct {
+	Events      events.Seq    `json:"events"`
+	Duration    events.Micros `json:"duration_us"`
+	PerSecond   int64         `json:"events_per_second"`
+	Rows        int64         `json:"rows"`
+	Fingerprint events.Digest `json:"fingerprint"`
+	Root        string        `json:"root"`
+	Views       string        `json:"views"` // the folder now in use
+	// Equal says that the old views were the same, byte for byte. Where they were
+	// not, or could not be compared, Kept is their folder and Why says what it was.
+	Equal    bool   `json:"equal"`
+	Compared bool   `json:"compared"`
+	Kept     string `json:"kept,omitzero"`
+	Why      string `json:"why,omitzero"`
+}
+
+func (a *App) sayRebuilt(r rebuilt) error {
+	if a.flags.json {
+		if err := a.printJSON(r); err != nil {
+			return err
+		}
+	} else {
+		fmt.Fprintf(a.Out, "%d events in %s, %d a second; root %s\n", r.Events, took(r.Duration), r.PerSecond, r.Root)
+		if r.Equal {
+			fmt.Fprintln(a.Out, "the old views were equal and are deleted; the new ones are in use")
+		}
+	}
+	switch {
+	case r.Compared && !r.Equal:
+		return &integrity.Damage{Reason: "the old views were not what the book says (" + r.Why + "); the new ones are in use, the old ones are kept in " + r.Kept}
+	case !r.Equal && r.Why != "":
+		fmt.Fprintf(a.Err, "gatebook: the old views could not be compared (%s); the new ones are in use, the old ones are kept\n", events.Escape(r.Why))
+	}
+	return nil
+}
+
+// rebuild builds new views beside the old ones, compares, and switches.
+func (n *node) rebuild(ctx context.Context) (r rebuilt, err error) {
+	dir := n.cfg.dir
+	n.stores = &stores{dir: dir}
+	s := n.stores
+	if s.incarnation, err = dir.ReadIncarnation(); err != nil {
+		return r, err
+	}
+	if s.head, err = headOf(dir); err != nil {
+		return r, err
+	}
+	if err := s.openLog(ctx, n.bus, false); err != nil {
+		return r, err
+	}
+	if s.views, s.folder, err = newViews(dir, viewsOptions(n.cfg)); err != nil {
+		return r, err
+	}
+	s.fresh = true // until it is adopted, close removes it
+	begun := time.Now()
+	if err := s.catchUp(ctx, n.cfg); err != nil {
+		return r, err
+	}
+	if r, err = s.measured(events.MicrosOf(time.Since(begun))); err != nil {
+		return r, err
+	}
+	old, err := n.compareOld(ctx, &r)
+	if err != nil {
+		return r, err
+	}
+	if err := s.adopt(); err != nil {
+		return r, err
+	}
+	if r.Equal {
+		return r, os.RemoveAll(old)
+	}
+	if old != "" {
+		r.Kept = old
+	}
+	return r, nil
+}
+
+// measured describes the views.
+func (s *stores) measured(d events.Micros) (rebuilt, error) {
+	tip, err := integrity.Tip(s.views)
+	if err != nil {
+		return rebuilt{}, err
+	}
+	r := rebuilt{Events: tip.Size, Duration: d, Root: tip.Root.String(), Views: filepath.Base(s.folder)}
+	r.PerSecond = int64(tip.Size) * 1_000_000 / max(1, int64(d))
+	r.Fingerprint, r.Rows, err = fingerprint(s.views)
+	return r, err
+}
+
+func fingerprint(views projections.Store) (events.Digest, int64, error) {
+	snap := views.Snapshot()
+	defer snap.Close()
+	return projections.Fingerprint(snap)
+}
+
+// compareOld compares the views in use, brought up to the book's end, with what r
+// says of the new ones. It gives their folder, empty where there are none.
+func (n *node) compareOld(ctx context.Context, r *rebuilt) (string, error) {
+	folder, err := viewsFolder(n.cfg.dir)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, datadir.ErrDamaged) {
+		r.Why = err.Error()
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	if !exists(folder) {
+		r.Why = "their folder is gone"
+		return "", nil
+	}
+	old, err := pebblekv.Open(folder, viewsOptions(n.cfg))
+	if errors.Is(err, pebblekv.ErrDamaged) {
+		r.Why = err.Error()
+		return folder, nil
+	}
+	if err != nil {
+		return "", err
+	}
+	// A view database that opens may still lack rows.
+	err = fold(ctx, n.stores.book(), old, func(string, events.Seq, events.Seq) {})
+	if errors.Is(err, integrity.ErrDamage) || errors.Is(err, projections.ErrStore) {
+		r.Why, r.Compared = err.Error(), true
+		return folder, old.Close()
+	}
+	if err != nil {
+		return "", errors.Join(err, old.Close())
+	}
+	sum, rows, err := fingerprint(old)
+	r.Compared, r.Equal = err == nil, sum == r.Fingerprint
+	if !r.Equal {
+		r.Why = fmt.Sprintf("%d rows, fingerprint %s, want %d rows, fingerprint %s", rows, sum, r.Rows, r.Fingerprint)
+	}
+	return folder, errors.Join(err, old.Close())
+}

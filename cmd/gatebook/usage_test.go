@@ -1,0 +1,96 @@
+package main
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"gatebook/infra/identity"
+)
+
+// runLine is one command line in this process, with nothing around it: no folder, no
+// keys, no terminal.
+func runLine(t *testing.T, line ...string) (code int, out, said string) {
+	t.Helper()
+	var stdout, stderr strings.Builder
+	home := t.TempDir()
+	a := NewApp()
+	a.In, a.Out, a.Err = strings.NewReader(""), &stdout, &stderr
+	a.Terminal = identity.TTY{Path: home + "/terminal"}
+	a.Getenv = func(name string) string {
+		if name == "HOME" {
+			return home
+		}
+		return ""
+	}
+	code = a.Run(context.Background(), append([]string{"--dir", home + "/data"}, line...))
+	return code, stdout.String(), stderr.String()
+}
+
+// A command line that cannot be meant ends with 2 and says why, before anything
+// is looked for.
+func TestUsage(t *testing.T) {
+	for _, row := range []struct {
+		line string // words apart by one space; _ is an empty word
+		says string
+	}{
+		{"bogus", `unknown command "bogus"`},
+		{"agnet", "did you mean agent?"},
+		{"agent bogus", `unknown command "bogus" for "gatebook agent"`},
+		{"agent add", "accepts 1 arg"},
+		{"agent add alice", "--role is missing"},
+		{"agent add Alice --role worker", "lower-case"},
+		{"agent add system --role worker", "reserved"},
+		{"agent add alice --rool worker", "unknown flag"},
+		{"agent release", "accepts 1 arg"},
+		{"agent profile alice", "accepts 2 arg"},
+		{"channel add chat", "--agents is missing"},
+		{"channel add chat/room --agents alice", "lower-case"},
+		{"person add bob --observe alice", "--supervisor"},
+		{"person add bob --approve-key U", "needs --key"},
+		{"round begin", "--agent is missing"},
+		{"round begin --agent ../x", "lower-case"},
+		{"round end --agent alice --end maybe", "completed, failed or cancelled"},
+		{"call file.list", "--agent is missing"},
+		{"call --agent alice", "name a tool"},
+		{"call --agent alice file.list {", "strict JSON"},
+		{"call --agent alice file.list _", "strict JSON"},
+		{`call --agent alice file.list {},"tool":"x"`, "strict JSON"},
+		{`call --agent alice file.list {"path":"a","path":"b"}`, "duplicate"},
+		{"call --agent alice file.list {} --outcome x", "leave out the tool"},
+		{"phase 3", "want phase 1"},
+		{"check a b", "accepts at most 1"},
+		{"catalog approve now", "unknown command"},
+		{"--bogus", "unknown flag"},
+	} {
+		t.Run(row.line, func(t *testing.T) {
+			words := strings.Split(row.line, " ")
+			for i, w := range words {
+				if w == "_" {
+					words[i] = ""
+				}
+			}
+			code, out, said := runLine(t, words...)
+			if code != exitUsage || !strings.Contains(said, row.says) || out != "" {
+				t.Errorf("exit code %d, want 2; printed %q and said %q, want it to say %q", code, out, said, row.says)
+			}
+		})
+	}
+}
+
+// Help and completion are no errors, and what completes words is quiet without a
+// folder.
+func TestHelp(t *testing.T) {
+	for line, want := range map[string]string{
+		"": "Usage:", "agent": "Usage:", "call --help": "gatebook call --agent alice",
+		"completion bash": "bash completion", "__complete call --agent alice ": "file.read", "__complete agent add a --role ": ":4",
+	} {
+		code, out, said := runLine(t, strings.Split(line, " ")...)
+		if line == "" {
+			code, out, said = runLine(t)
+		}
+		if code != 0 || !strings.Contains(out, want) {
+			t.Errorf("%q: exit code %d, %q, want %q in it; said %q", line, code, out, want, said)
+		}
+	}
+}

@@ -1,0 +1,201 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/nats-io/nats.go"
+
+	"gatebook/infra/identity"
+	"gatebook/policy"
+)
+
+const (
+	// tool is the one that does nothing, so that the gate is what is measured.
+	tool = "demo.none"
+	// answerTime is how long an answer may take before the bench gives up.
+	answerTime = 20 * time.Second
+)
+
+// crew is agents with a connection and an open round each.
+type crew struct {
+	workers  []*worker
+	answered atomic.Int64 // calls that ended well since the crew was made
+	measured atomic.Bool  // whether latencies are kept
+}
+
+// worker is one agent. Its fields belong to one goroutine at a time.
+type worker struct {
+	conn    *nats.Conn
+	answers chan *nats.Msg
+	subject string
+	reply   string
+	head    []byte // of each request, up to the key
+	body    []byte // of the last request
+	keys    bool
+	calls   int64
+	latency []time.Duration
+}
+
+// sample is what a load gave.
+type sample struct {
+	calls   int64
+	elapsed time.Duration
+	latency []time.Duration
+}
+
+func (s sample) rate() int64 { return perSecond(s.calls, s.elapsed) }
+
+// start starts an engine on a copy of the folder, and the agents with a round
+// each.
+func (b *bench) start(ctx context.Context, name string, n int, flags ...string) (_ *engine, _ *crew, err error) {
+	folder, err := b.folder.copyTo(b.dir, name)
+	if err != nil {
+		return nil, nil, err
+	}
+	e, err := startEngine(ctx, b.binary, folder, flags...)
+	if err != nil {
+		return nil, nil, err
+	}
+	c := &crew{}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, c.close(), e.stop())
+		}
+	}()
+	channel, err := b.folder.channel(e)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer channel.Close()
+	for i := range n {
+		w, err := b.newWorker(ctx, e, channel, i)
+		if err != nil {
+			return nil, nil, err
+		}
+		c.workers = append(c.workers, w)
+	}
+	return e, c, nil
+}
+
+func (b *bench) newWorker(ctx context.Context, e *engine, channel *nats.Conn, i int) (*worker, error) {
+	id := agentID(i)
+	round, err := beginRound(ctx, channel, id)
+	if err != nil {
+		return nil, err
+	}
+	inbox := policy.InboxOf(string(id))
+	conn, err := nats.Connect("nats://"+e.addr, append(identity.Options(b.folder.agents[i], inbox), nats.NoReconnect())...)
+	if err != nil {
+		return nil, fmt.Errorf("connect agent %s: %w", id, err)
+	}
+	w := &worker{
+		conn: conn, answers: make(chan *nats.Msg, 1), keys: b.opt.keys,
+		subject: "intent." + string(id) + ".call", reply: inbox + "answer",
+		head: fmt.Appendf(nil, `{"round":%q,"handle":%q,"tool":%q,"args":{}`, round.id, round.handle, tool),
+	}
+	if _, err := conn.ChanSubscribe(w.reply, w.answers); err != nil {
+		conn.Close()
+		return nil, fmt.Errorf("subscribe %s: %w", w.reply, err)
+	}
+	return w, conn.Flush()
+}
+
+func (c *crew) close() error {
+	for _, w := range c.workers {
+		w.conn.Close()
+	}
+	return nil
+}
+
+// load lets every agent call, one call after the other, for warm and then for
+// the window that is measured. A wrong answer ends it with an error.
+func (c *crew) load(ctx context.Context, warm, window time.Duration) (sample, error) {
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	done := make(chan struct{})
+	var all sync.WaitGroup
+	for _, w := range c.workers {
+		all.Go(func() {
+			if err := w.work(ctx, done, c); err != nil {
+				stop(err)
+			}
+		})
+	}
+	wait(ctx, warm)
+	c.measured.Store(true)
+	began, before := time.Now(), c.answered.Load()
+	wait(ctx, window)
+	s := sample{calls: c.answered.Load() - before, elapsed: time.Since(began)}
+	c.measured.Store(false)
+	close(done)
+	all.Wait()
+	for _, w := range c.workers {
+		s.latency = append(s.latency, w.latency...)
+		w.latency = w.latency[:0]
+	}
+	return s, context.Cause(ctx)
+}
+
+// wait returns after d or when ctx ends.
+func wait(ctx context.Context, d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-ctx.Done():
+	}
+}
+
+// work calls until done is closed.
+func (w *worker) work(ctx context.Context, done <-chan struct{}, c *crew) error {
+	late := time.NewTimer(answerTime)
+	defer late.Stop()
+	for {
+		select {
+		case <-done:
+			return nil
+		case <-ctx.Done():
+			return nil
+		default:
+		}
+		began := time.Now()
+		late.Reset(answerTime)
+		if err := w.conn.PublishRequest(w.subject, w.reply, w.request()); err != nil {
+			return fmt.Errorf("%s: %w", w.subject, err)
+		}
+		select {
+		case m := <-w.answers:
+			if !bytes.Contains(m.Data, []byte(`"status":"ok"`)) {
+				return fmt.Errorf("%s: the call did not end well: %s", w.subject, m.Data)
+			}
+		case <-late.C:
+			return fmt.Errorf("%s: no answer within %s", w.subject, answerTime)
+		case <-ctx.Done():
+			return nil
+		}
+		c.answered.Add(1)
+		if c.measured.Load() {
+			w.latency = append(w.latency, time.Since(began))
+		}
+	}
+}
+
+// request is the next call. Connections copy what they send.
+func (w *worker) request() []byte {
+	w.calls++
+	w.body = append(w.body[:0], w.head...)
+	if w.keys {
+		w.body = append(w.body, `,"key":"`...)
+		w.body = strconv.AppendInt(w.body, w.calls, 10)
+		w.body = append(w.body, '"')
+	}
+	w.body = append(w.body, '}')
+	return w.body
+}

@@ -1,0 +1,147 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+const (
+	startTime = 60 * time.Second
+	stopTime  = 60 * time.Second
+)
+
+// engine is a gatebook engine with the demonstration's tools, in a process of
+// its own.
+type engine struct {
+	folder string
+	addr   string
+	log    string // what it wrote to standard error
+	cmd    *exec.Cmd
+	ended  chan struct{} // closed when the process is gone
+	err    error         // of the process; read after ended
+}
+
+// startEngine starts an engine and waits until it is ready. It ends with stop, or
+// with ctx.
+func startEngine(ctx context.Context, binary, folder string, flags ...string) (*engine, error) {
+	e := &engine{folder: folder, log: folder + ".log", ended: make(chan struct{})}
+	log, err := os.Create(e.log)
+	if err != nil {
+		return nil, err
+	}
+	defer log.Close() // the process has its own
+	e.cmd = exec.CommandContext(ctx, binary, append([]string{"demo", "engine", "--dir", folder}, flags...)...)
+	e.cmd.Stderr = log
+	e.cmd.Cancel = func() error { return e.cmd.Process.Signal(syscall.SIGTERM) }
+	e.cmd.WaitDelay = stopTime
+	out, err := e.cmd.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := e.cmd.Start(); err != nil {
+		return nil, fmt.Errorf("start the engine: %w", err)
+	}
+	ready := make(chan string, 1)
+	go func() { // ends with the process
+		lines := bufio.NewScanner(out)
+		for lines.Scan() {
+			if rest, ok := strings.CutPrefix(lines.Text(), "gatebook is ready on "); ok {
+				ready <- strings.SplitN(rest, ",", 2)[0]
+				break
+			}
+		}
+		for lines.Scan() { // it may say more
+		}
+		e.err = e.cmd.Wait()
+		close(e.ended)
+	}()
+	ctx, stop := context.WithTimeout(ctx, startTime)
+	defer stop()
+	select {
+	case e.addr = <-ready:
+		return e, nil
+	case <-e.ended:
+		return nil, fmt.Errorf("the engine did not start: %w: %s", errors.Join(e.err, errors.New("it ended")), e.said())
+	case <-ctx.Done():
+		return nil, errors.Join(fmt.Errorf("the engine is not ready: %w: %s", ctx.Err(), e.said()), e.stop())
+	}
+}
+
+// said is the end of what the engine wrote to standard error.
+func (e *engine) said() string {
+	raw, err := os.ReadFile(e.log)
+	if err != nil {
+		return err.Error()
+	}
+	return string(raw[max(0, len(raw)-2000):])
+}
+
+// stop ends the process and waits for it.
+func (e *engine) stop() error {
+	if err := e.cmd.Process.Signal(syscall.SIGTERM); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return err
+	}
+	late := time.NewTimer(stopTime)
+	defer late.Stop()
+	select {
+	case <-e.ended:
+	case <-late.C:
+		return errors.Join(fmt.Errorf("the engine did not stop within %s", stopTime), e.cmd.Process.Kill())
+	}
+	if e.err != nil {
+		return fmt.Errorf("the engine ended badly: %w: %s", e.err, e.said())
+	}
+	return nil
+}
+
+// resident gives the memory of the process now and at most, in KiB.
+func (e *engine) resident() (now, most int64, err error) {
+	raw, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(e.cmd.Process.Pid), "status"))
+	if err != nil {
+		return 0, 0, fmt.Errorf("only where /proc is: %w", err)
+	}
+	for line := range strings.Lines(string(raw)) {
+		f := strings.Fields(line)
+		if len(f) < 2 {
+			continue
+		}
+		n, _ := strconv.ParseInt(f[1], 10, 64) // no number: not one of these lines
+		switch f[0] {
+		case "VmRSS:":
+			now = n
+		case "VmHWM:":
+			most = n
+		}
+	}
+	return now, most, nil
+}
+
+// ticks is how many clock ticks of processor time are in a second, on every
+// Linux that Go runs on.
+const ticks = 100
+
+// processor is the processor time that the process has used; 0 where it is not
+// known.
+func (e *engine) processor() time.Duration {
+	raw, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(e.cmd.Process.Pid), "stat"))
+	if err != nil {
+		return 0
+	}
+	_, rest, _ := strings.Cut(string(raw), ") ") // the name may hold spaces
+	f := strings.Fields(rest)
+	if len(f) < 13 {
+		return 0
+	}
+	user, _ := strconv.ParseInt(f[11], 10, 64)
+	system, _ := strconv.ParseInt(f[12], 10, 64)
+	return time.Duration(user+system) * time.Second / ticks
+}
