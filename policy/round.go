@@ -170,7 +170,7 @@ func goesOn(req RoundRequest, conv ConversationFacts) *Refusal {
 		return refuse("unknown_conversation", "the conversation "+string(req.Conversation)+" is closed; leave it out to open a new one")
 	}
 	if conv.OpenRound != "" {
-		no := refuse("round_open", "the conversation has an open round, "+string(conv.OpenRound)+"; end it first, with gatebook round end "+string(conv.OpenRound)+" and its handle, or let it time out")
+		no := refuse("round_open", "the conversation has an open round, "+string(conv.OpenRound)+"; its channel must end it first, or it times out; without naming a conversation a new one is opened")
 		no.Round = conv.OpenRound
 		return no
 	}

@@ -2,9 +2,11 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/go-json-experiment/json"
 	"github.com/nats-io/nats.go"
@@ -54,7 +56,8 @@ func openBus(cfg nodeConfig, n *node) (*bus, error) {
 	b := &bus{server: server, log: cfg.log, conns: map[policy.Account]*nats.Conn{}}
 	for _, a := range accounts() {
 		if b.conns[a], err = server.Engine(a); err != nil {
-			return nil, fmt.Errorf("connect to account %s: %w", a, err)
+			err = fmt.Errorf("connect to account %s: %w", a, err)
+			return nil, errors.Join(err, b.close(context.Background()))
 		}
 	}
 	return b, nil
@@ -155,6 +158,14 @@ func (b *bus) serve(ctx context.Context, n *node) error {
 	return nil
 }
 
-func (b *bus) cut(key events.PublicKey) { b.server.Disconnect(key) }
+// cut disconnects a key, after the answers that were sent before.
+func (b *bus) cut(key events.PublicKey) {
+	for _, a := range accounts() {
+		if err := b.conn(a).FlushTimeout(time.Second); err != nil {
+			b.log("warn", "flush before a disconnect: "+err.Error())
+		}
+	}
+	b.server.Disconnect(key)
+}
 
 func (b *bus) close(ctx context.Context) error { return b.server.Shutdown(ctx) }

@@ -20,7 +20,7 @@ import (
 )
 
 // answerTime is how long a command waits for the engine.
-const answerTime = 30 * time.Second
+const answerTime = 2 * time.Minute
 
 // client is a connection to the engine with one credential.
 type client struct {
@@ -69,12 +69,22 @@ func (c *client) request(ctx context.Context, verb string, request any) ([]byte,
 	}
 	ctx, stop := context.WithTimeout(ctx, answerTime)
 	defer stop()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	// The server says so beside the request when it did not take it.
+	c.conn.SetErrorHandler(func(_ *nats.Conn, _ *nats.Subscription, err error) {
+		if errors.Is(err, nats.ErrPermissionViolation) {
+			cancel(errNotAllowed)
+		}
+	})
 	m, err := c.conn.RequestWithContext(ctx, c.prefix+verb, body)
 	switch {
+	case errors.Is(context.Cause(ctx), errNotAllowed):
+		return nil, errNotAllowed
 	case errors.Is(err, nats.ErrNoResponders), errors.Is(err, nats.ErrConnectionClosed):
 		return nil, fmt.Errorf("%w: it took no request (%w)", errUnreachable, err)
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, nats.ErrTimeout):
-		return nil, fmt.Errorf("%w: no answer within %s; this credential may not be allowed to ask", errUnreachable, answerTime)
+		return nil, fmt.Errorf("%w: no answer within %s", errUnreachable, answerTime)
 	case err != nil:
 		return nil, err
 	}
@@ -82,6 +92,9 @@ func (c *client) request(ctx context.Context, verb string, request any) ([]byte,
 }
 
 func (c *client) close() { c.conn.Close() }
+
+// errNotAllowed says that the server did not let the request pass.
+var errNotAllowed = errors.New("this credential may not ask that; see people in the catalog")
 
 // problem is a refusal as an error.
 type problem struct{ engine.Problem }

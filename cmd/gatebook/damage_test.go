@@ -17,8 +17,8 @@ import (
 	"gatebook/infra/pebblekv"
 )
 
-// aged is a stopped folder with over a thousand events, and its book as it was
-// before the last few of them.
+// aged is a stopped folder with some events, and its book as it was before the
+// last few of them.
 type aged struct {
 	whole        *testFolder
 	former       string // a nats folder
@@ -27,13 +27,13 @@ type aged struct {
 	anotherStore string // the nats folder of another data folder
 }
 
-func age(t *testing.T) aged {
+func age(t *testing.T, calls int) aged {
 	t.Helper()
 	h := newFolder(t)
 	e := startEngine(t, h)
 	alice := connectAgent(t, h, "alice")
 	alice.beginRound(h, "grow old")
-	alice.calls(integrity.Newest + 150)
+	alice.calls(calls)
 	stopped(t, e)
 	a := aged{whole: h, former: filepath.Join(t.TempDir(), "nats"), formerHead: headIn(t, h)}
 	copyFolder(t, h.folder().Nats(), a.former)
@@ -167,7 +167,7 @@ func damages(t *testing.T, a aged) []damageCase {
 // Damage is reported with exit code 4 and the first sequence in doubt, by verify
 // and by a start, and neither changes what is there.
 func TestDamage(t *testing.T) {
-	a := age(t)
+	a := age(t, integrity.Newest+150)
 	for _, c := range damages(t, a) {
 		t.Run(c.name, func(t *testing.T) {
 			h := copyOf(t, a.whole)
@@ -192,6 +192,10 @@ func TestDamage(t *testing.T) {
 			again.wantSame(t, before, sum)
 		})
 	}
+}
+
+func TestRecovery(t *testing.T) {
+	a := age(t, 30)
 	t.Run("an operator's rebuild after O-E08", func(t *testing.T) { rebuiltAfterLoss(t, a) })
 	t.Run("torn tail", func(t *testing.T) { tornTail(t, a) })
 	t.Run("rebuild", func(t *testing.T) { rebuiltEqual(t, a) })

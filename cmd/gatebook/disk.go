@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	"gatebook/infra/datadir"
 )
@@ -27,20 +28,34 @@ func room(dir *datadir.Dir) error {
 	return nil
 }
 
-// maxStore is what the book may use: what is there and free, less the watermark.
+// maxStore is what the book may use: the whole volume, less the watermark. What
+// is free at a start must not count: the bound stays while others come and go.
 func maxStore(dir *datadir.Dir) (int64, error) {
-	free, total, err := dir.Free()
+	_, total, err := dir.Free()
 	if err != nil {
 		return 0, err
 	}
-	used, err := folderSize(dir.Nats())
-	if err != nil {
-		return 0, err
+	return max(int64(total-watermark(total)), 1<<20), nil
+}
+
+// viewsSpace is how much must be free for the views to try a write again.
+const viewsSpace = 1 << 20
+
+// untilSpace waits while the volume is full, so that the views survive it: a
+// write of theirs that fails would end the process.
+func untilSpace(stop <-chan struct{}, dir *datadir.Dir) {
+	tick := time.NewTicker(100 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		if free, _, err := dir.Free(); err != nil || free >= viewsSpace {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-stop:
+			return
+		}
 	}
-	if free < watermark(total) {
-		return max(used, 1<<20), nil
-	}
-	return used + int64(free-watermark(total)), nil
 }
 
 // folderSize adds up the files of a folder; a missing one is empty.
@@ -64,6 +79,20 @@ func skipMissing(err error) error {
 		return nil
 	}
 	return err
+}
+
+// giveUpBallast makes an engine able to start where not even its stores could
+// open: people can then read, and calls are refused until there is space. It says
+// what it did.
+func giveUpBallast(dir *datadir.Dir) (string, error) {
+	free, _, err := dir.Free()
+	if err != nil || free >= viewsSpace || !exists(dir.Ballast()) {
+		return "", err
+	}
+	if err := os.Remove(dir.Ballast()); err != nil {
+		return "", err
+	}
+	return "the volume of the data folder is full; the ballast file was deleted so that the engine can start", nil
 }
 
 // makeBallast keeps half the watermark for an operator on a full disk; without

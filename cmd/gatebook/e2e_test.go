@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -38,6 +39,9 @@ type house struct {
 	t   *testing.T
 	app *App
 	dir *datadir.Dir
+	// command runs an engine: usually the one with the demonstration's tools.
+	command []string
+	clock   *shifted // of the engines inside the test
 }
 
 // newHouse makes a data folder below parent, with its first catalog approved. The
@@ -61,7 +65,7 @@ func newHouse(t *testing.T, parent string, edit func(string) string, agents ...e
 	app.flags = globalFlags{dir: filepath.Join(parent, "data"), keys: filepath.Join(secrets, "keys"), as: "anna"}
 	dir, who, err := app.makeFolder(t.Context())
 	check(t, err)
-	h := &house{t, app, dir}
+	h := &house{t, app, dir, []string{"demo", "engine"}, &shifted{systemClock: systemClock{time.Now}}}
 	h.declare(who, edit, agents)
 	return h
 }
@@ -133,7 +137,7 @@ func (h *house) start() *process {
 	p := h.launch()
 	waitFor(h.t, "the engine is ready", func() bool { return p.ready() || p.gone() })
 	if !p.ready() {
-		h.t.Fatalf("the engine ended: %v\n%s", p.err, p.said)
+		h.t.Fatalf("the engine ended: %v", p.err)
 	}
 	return p
 }
@@ -142,14 +146,19 @@ func (h *house) start() *process {
 func (h *house) launch() *process {
 	h.t.Helper()
 	p := &process{t: h.t, said: &said{}, ended: make(chan struct{})}
-	p.cmd = exec.Command("gatebook", "demo", "engine", "--dir", h.dir.Path(), "--keys", h.app.flags.keys)
+	p.cmd = exec.Command("gatebook", append(h.command, "--dir", h.dir.Path(), "--keys", h.app.flags.keys)...)
 	p.cmd.Stdout, p.cmd.Stderr = p.said, p.said
 	check(h.t, p.cmd.Start())
 	go func() {
 		p.err = p.cmd.Wait()
 		close(p.ended)
 	}()
-	h.t.Cleanup(p.kill)
+	h.t.Cleanup(func() {
+		p.kill()
+		if h.t.Failed() {
+			h.t.Logf("an engine said:\n%s", p.said)
+		}
+	})
 	return p
 }
 
@@ -179,10 +188,10 @@ func (p *process) stop() {
 	case <-time.After(patience):
 		_ = p.cmd.Process.Signal(syscall.SIGQUIT) // for the stacks
 		<-p.ended
-		p.t.Fatalf("the engine does not stop:\n%s", p.said)
+		p.t.Fatal("the engine does not stop")
 	}
 	if p.err != nil {
-		p.t.Fatalf("the engine ended badly: %v\n%s", p.err, p.said)
+		p.t.Fatalf("the engine ended badly: %v", p.err)
 	}
 }
 
@@ -196,6 +205,18 @@ func waitFor(t *testing.T, what string, holds func() bool) {
 			t.Fatalf("not within %s: %s", patience, what)
 		}
 	}
+}
+
+// shifted is the machine's clock and what a test adds to it.
+type shifted struct {
+	systemClock
+	by atomic.Int64
+}
+
+func (c *shifted) Wall() time.Time { return c.systemClock.Wall().Add(time.Duration(c.by.Load())) }
+
+func (c *shifted) Elapsed() time.Duration {
+	return c.systemClock.Elapsed() + time.Duration(c.by.Load())
 }
 
 // open runs an engine inside the test until the test ends.
@@ -232,7 +253,7 @@ func (h *house) node(verify bool) *node {
 	check(h.t, err)
 	n, err := openNode(h.t.Context(), nodeConfig{
 		dir: dir, verify: verify, smallDisk: true, extra: demoTools(), drain: time.Second,
-		clock: systemClock{time.Now}, log: func(string, string) {}, progress: func(string, events.Seq, events.Seq) {},
+		clock: h.clock, log: func(string, string) {}, progress: func(string, events.Seq, events.Seq) {},
 	})
 	check(h.t, err)
 	return n
@@ -249,6 +270,17 @@ func facts(t *testing.T, book events.Log) []events.Recorded {
 		all = append(all, e)
 	}
 	return all
+}
+
+// all are the facts of one kind in a book, with their agents.
+func all[F events.Event](t *testing.T, n *node) (found []F, of []events.AgentID) {
+	t.Helper()
+	for _, e := range facts(t, n.stores.book()) {
+		if f, ok := e.Event.(F); ok {
+			found, of = append(found, f), append(of, e.Agent)
+		}
+	}
+	return found, of
 }
 
 // agent connects as an agent.

@@ -39,9 +39,11 @@ type nodeConfig struct {
 	smallDisk bool
 	singles   bool // no batches; for measurements only
 	drain     time.Duration
-	clock     engine.Clock
-	log       func(level, text string)
-	progress  func(what string, done, of events.Seq)
+	// stop, once closed, ends a wait for space on the disk; nil for never.
+	stop     <-chan struct{}
+	clock    engine.Clock
+	log      func(level, text string)
+	progress func(what string, done, of events.Seq)
 }
 
 // node is an engine with everything around it.
@@ -94,7 +96,13 @@ func openBook(cfg nodeConfig) (*node, error) {
 	if err := cfg.dir.Lock(); err != nil {
 		return nil, err
 	}
-	var err error
+	said, err := giveUpBallast(cfg.dir)
+	if err != nil {
+		return nil, errors.Join(err, n.close())
+	}
+	if said != "" {
+		n.warn(said)
+	}
 	if n.guard, err = guardBook(cfg); err == nil {
 		n.bus, err = openBus(cfg, n)
 	}
@@ -104,6 +112,10 @@ func openBook(cfg nodeConfig) (*node, error) {
 	return n, nil
 }
 
+// maxGuarded is the largest store that a start copies: about a second's work. Of
+// a larger one, blocks that the server cuts off are reported and not kept.
+const maxGuarded = 512 << 20
+
 // guardBook keeps the book's store as it is until it is proven. Without room for
 // that the start goes on.
 func guardBook(cfg nodeConfig) (datadir.BookGuard, error) {
@@ -111,7 +123,7 @@ func guardBook(cfg nodeConfig) (datadir.BookGuard, error) {
 	if err != nil {
 		return datadir.BookGuard{}, err
 	}
-	g, err := cfg.dir.GuardBook(watermark(total))
+	g, err := cfg.dir.GuardBook(watermark(total), maxGuarded)
 	if errors.Is(err, datadir.ErrNoRoom) {
 		cfg.log("warn", err.Error()+": where the server finds a damaged block, it will cut it off")
 		err = nil
@@ -151,7 +163,7 @@ func (n *node) assemble() error {
 		Loop: n.engine, Tools: registry, Blobs: kept, Redact: masks, MAC: mac.MAC,
 		Send: n.bus.send, Now: n.cfg.clock.Wall, Workers: max(2, runtime.GOMAXPROCS(0)),
 	})
-	n.warnings = append(n.stores.warnings, ownUser()...)
+	n.warnings = append(append(n.warnings, n.stores.warnings...), ownUser()...)
 	if !n.cfg.smallDisk {
 		if w := makeBallast(dir); w != "" {
 			n.warn(w)
@@ -204,6 +216,7 @@ func (n *node) run(ctx context.Context, ready func() error) error {
 	go func() { loop <- n.engine.Run(ctx) }()
 	all.Go(func() { n.intake.Run(inner) })
 	all.Go(func() { n.housekeep(inner) })
+	all.Go(func() { n.watchDisk(inner) })
 	all.Go(func() { n.scrubAll(inner) })
 	all.Go(func() { n.report(inner) })
 	all.Go(func() { n.cleanUp(inner, n.blobs) })
@@ -244,9 +257,12 @@ func (n *node) reopen(ctx context.Context) (events.Log, error) {
 }
 
 // identify takes over who may connect, and cuts who may not any more.
-func (n *node) identify(now map[events.PublicKey]policy.Identity) {
-	for _, gone := range n.who.replace(now) {
-		n.bus.cut(gone)
+func (n *node) identify(now map[events.PublicKey]policy.Identity) (cut func()) {
+	gone := n.who.replace(now)
+	return func() {
+		for _, key := range gone {
+			n.bus.cut(key)
+		}
 	}
 }
 
@@ -283,8 +299,8 @@ func (i *identities) replace(now map[events.PublicKey]policy.Identity) []events.
 	return gone
 }
 
-// housekeep makes the views durable, writes the head, and watches the disk,
-// every second.
+// housekeep makes the views durable and writes the head, every second. On a full
+// disk it waits: with the views behind, the next start folds more.
 func (n *node) housekeep(ctx context.Context) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
@@ -294,12 +310,27 @@ func (n *node) housekeep(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
+		if room(n.cfg.dir) == nil {
+			n.keepHead()
+		}
+	}
+}
+
+// watchDisk looks every second whether there is room to go on.
+func (n *node) watchDisk(ctx context.Context) {
+	tick := time.NewTicker(time.Second)
+	defer tick.Stop()
+	for {
 		if err := room(n.cfg.dir); err != nil {
 			n.engine.Health().Set(engine.TroubleDisk, err.Error())
 		} else {
 			n.engine.Health().Clear(engine.TroubleDisk)
 		}
-		n.keepHead()
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+		}
 	}
 }
 

@@ -293,10 +293,10 @@ func unchanging(line string) string {
 	return strings.TrimSpace(line)
 }
 
-// Every line of the transcript is printed, in its order.
-func TestReadmeTranscript(t *testing.T) {
+// checkTranscript: every line of the transcript is printed, in its order.
+func checkTranscript(t *testing.T, out string) {
 	var printed []string
-	for line := range strings.Lines(demoOutput(t)) {
+	for line := range strings.Lines(out) {
 		printed = append(printed, unchanging(line))
 	}
 	shown := marked(t, "transcript").lines

@@ -53,7 +53,7 @@ func (a *App) serve(ctx context.Context, opt serveOptions) error {
 		return err
 	}
 	n, err := openNode(ctx, nodeConfig{
-		dir: dir, port: opt.port, verify: opt.verify, smallDisk: opt.smallDisk, singles: opt.singles, extra: a.Extra, drain: drainTime,
+		dir: dir, port: opt.port, verify: opt.verify, smallDisk: opt.smallDisk, singles: opt.singles, extra: a.Extra, drain: drainTime, stop: ctx.Done(),
 		clock: systemClock{a.Now}, log: a.logLine, progress: a.progress,
 	})
 	if err != nil {

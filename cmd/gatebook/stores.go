@@ -247,7 +247,10 @@ func useViews(dir *datadir.Dir, folder string) error {
 }
 
 func viewsOptions(cfg nodeConfig) pebblekv.Options {
-	return pebblekv.Options{Log: func(line string) { cfg.log("warn", "views: "+line) }}
+	return pebblekv.Options{
+		Log:  func(line string) { cfg.log("warn", "views: "+line) },
+		Full: func() { untilSpace(cfg.stop, cfg.dir) },
+	}
 }
 
 // openViews opens the views. In the place of a database that does not open comes

@@ -77,10 +77,11 @@ func (n *enrol) decide(e *Engine, c *cycle) (plan, error) {
 	todo := policy.Enrolments(c.catalog, known)
 	if len(todo) == 0 {
 		return plan{release: func(events.Record) {
-			e.tellIdentities()
+			cut := e.tellIdentities()
 			if n.then != nil {
 				n.then()
 			}
+			cut()
 		}}, nil
 	}
 	first := todo[0]
@@ -113,8 +114,9 @@ func (r *ReleaseAgent) decide(e *Engine, c *cycle) (plan, error) {
 	}
 	return plan{agent: r.Agent, actor: r.By, facts: facts, release: func(at events.Record) {
 		e.afterRelease(r.Agent)
-		e.tellIdentities()
+		cut := e.tellIdentities()
 		r.done(at)
+		cut()
 	}}, nil
 }
 
@@ -216,17 +218,18 @@ func (n noteJump) decide(*Engine, *cycle) (plan, error) {
 	return plan{actor: events.Engine(), facts: []events.Event{n.fact}}, nil
 }
 
-// tellIdentities says who may connect from now on.
-func (e *Engine) tellIdentities() {
+// tellIdentities says who may connect from now on. What it gives cuts those who
+// may not any more: after the answer, because whoever asked may be one of them.
+func (e *Engine) tellIdentities() (cut func()) {
 	if e.cfg.Identities == nil {
-		return
+		return func() {}
 	}
 	snap := e.cfg.Store.Snapshot()
 	defer snap.Close()
 	known, err := knownAgents(snap)
 	if err != nil {
 		e.health.Set(TroubleBook, err.Error())
-		return
+		return func() {}
 	}
-	e.cfg.Identities(policy.Identities(e.catalog, known))
+	return e.cfg.Identities(policy.Identities(e.catalog, known))
 }

@@ -100,6 +100,9 @@ func recorded(row projections.AuditRow) CallAnswer {
 	if row.CompletedSeq != 0 {
 		a.Seq = row.CompletedSeq
 	}
+	if row.Result.Blob != "" {
+		a.Cursor = int64(len(a.Preview))
+	}
 	return a
 }
 

@@ -51,8 +51,9 @@ type Config struct {
 	Room func() error
 	// Publish sends a feed or inbox message; it must not block. Nil for none.
 	Publish func(policy.Account, string, any)
-	// Identities hears of every change of who may connect. Nil for nobody.
-	Identities func(map[events.PublicKey]policy.Identity)
+	// Identities hears of every change of who may connect; what it gives cuts
+	// those who may not any more. Nil for nobody.
+	Identities func(map[events.PublicKey]policy.Identity) (cut func())
 	// Drain is how long running tools may finish after the context ended.
 	Drain time.Duration
 	// OnFold, where not nil, hears of every settled cycle. For heads and tests.

@@ -47,7 +47,6 @@ type house struct {
 	stop   context.CancelFunc
 	ended  chan error
 	notes  *notes
-	known  map[events.PublicKey]policy.Identity
 }
 
 const incarnation = events.Incarnation("01ARZ3NDEKTSV4RRFFQ69G5FAV")
@@ -89,7 +88,6 @@ func (h *house) start() {
 			}
 			return nil
 		},
-		Identities: func(now map[events.PublicKey]policy.Identity) { h.known = now },
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	h.stop, h.ended = cancel, make(chan error, 1)
@@ -377,18 +375,6 @@ func (n *notes) add(_ policy.Account, subject string, _ any) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.subjects = append(n.subjects, subject)
-}
-
-func (n *notes) count(subject string) int {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	c := 0
-	for _, s := range n.subjects {
-		if s == subject {
-			c++
-		}
-	}
-	return c
 }
 
 func testMAC(data []byte) events.MAC {

@@ -32,7 +32,7 @@ func (e *Engine) begin(ctx context.Context) error {
 	if jumped != nil {
 		e.again = append(e.again, noteJump{*jumped})
 	}
-	e.again = append(e.again, &closeOpen{}, &enrol{})
+	e.again = append(e.again, &closeOpen{upTo: e.last}, &enrol{})
 	return nil
 }
 
@@ -88,8 +88,9 @@ func (s started) decide(*Engine, *cycle) (plan, error) {
 }
 
 // closeOpen ends the calls that the former writer left open: what became of them
-// is unknown, and they are never run again.
-type closeOpen struct{}
+// is unknown, and they are never run again. Calls of this writer, which other
+// commands of the same cycles may allow, are after upTo.
+type closeOpen struct{ upTo events.Seq }
 
 func (*closeOpen) intent() bool { return false }
 
@@ -97,7 +98,7 @@ func (*closeOpen) refuse(string, string) {}
 
 func (o *closeOpen) decide(e *Engine, c *cycle) (plan, error) {
 	rows, err := projections.OpenCalls(c.tx, 1)
-	if err != nil || len(rows) == 0 {
+	if err != nil || len(rows) == 0 || rows[0].Seq > o.upTo {
 		return plan{}, err
 	}
 	row := rows[0]

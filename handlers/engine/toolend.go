@@ -49,8 +49,8 @@ func (t *toolEnd) decide(e *Engine, c *cycle) (plan, error) {
 	if err != nil {
 		return plan{}, err
 	}
-	if !found || row.Status != "" {
-		return plan{}, nil // it has its one end already
+	if !found || row.Status != "" { // it has its one end already
+		return plan{release: func(events.Record) { delete(e.running, t.done.Call) }}, nil
 	}
 	return plan{
 		agent: t.agent, actor: events.Engine(), cause: t.cause, facts: []events.Event{t.done},

@@ -34,10 +34,11 @@ const (
 )
 
 // GuardBook copies the book's store; the caller has the lock and no server runs.
-// What a start left that ended in the middle is put back first. The error wraps
-// [ErrNoRoom], with a guard that guards nothing, where less than reserve bytes of
-// the volume would be left.
-func (d *Dir) GuardBook(reserve uint64) (g BookGuard, err error) {
+// What a start left that ended in the middle is put back first. A store of more
+// than most bytes is not copied: the guard then guards nothing. The error wraps
+// [ErrNoRoom], with such a guard, where less than reserve bytes of the volume
+// would be left.
+func (d *Dir) GuardBook(reserve, most uint64) (g BookGuard, err error) {
 	g = BookGuard{dir: d}
 	if _, err := os.Lstat(d.in(guardWhole)); err == nil {
 		g.kept = true
@@ -49,7 +50,7 @@ func (d *Dir) GuardBook(reserve uint64) (g BookGuard, err error) {
 		return g, fmt.Errorf("guard the book: %w", err)
 	}
 	size, err := storeSize(d.Nats())
-	if err != nil || size == 0 {
+	if err != nil || size == 0 || size > most {
 		return g, err
 	}
 	free, _, err := d.Free()

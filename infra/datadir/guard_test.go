@@ -15,7 +15,7 @@ func TestBookGuard(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := guarded(t)
-			g, err := d.GuardBook(0)
+			g, err := d.GuardBook(0, 1<<40)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -26,7 +26,7 @@ func TestBookGuard(t *testing.T) {
 			if err := step(d, &g); err != nil {
 				t.Fatal(err)
 			}
-			if g, err = d.GuardBook(0); err != nil {
+			if g, err = d.GuardBook(0, 1<<40); err != nil {
 				t.Fatal(err)
 			}
 			if got, err := os.ReadFile(block); err != nil || string(got) != "whole" {
@@ -39,7 +39,7 @@ func TestBookGuard(t *testing.T) {
 		})
 	}
 	d := guarded(t)
-	if _, err := d.GuardBook(1 << 62); err == nil {
+	if _, err := d.GuardBook(1<<62, 1<<40); err == nil {
 		t.Error("a copy without room")
 	}
 }

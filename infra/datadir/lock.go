@@ -41,7 +41,8 @@ func (d *Dir) Lock() error {
 		}
 		return fmt.Errorf("lock the data folder %s: %w", events.Quote(d.path), err)
 	}
-	if err := writePID(f, os.Getpid()); err != nil {
+	// The lock holds without a name in it, which a full disk does not take.
+	if err := writePID(f, os.Getpid()); err != nil && !errors.Is(err, unix.ENOSPC) {
 		return errors.Join(fmt.Errorf("lock the data folder: %w", err), f.Close())
 	}
 	d.lock.file = f

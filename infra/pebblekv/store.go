@@ -14,6 +14,10 @@ import (
 // Options change where a store lives and who hears of its troubles.
 type Options struct {
 	FS vfs.FS // nil: the disk
+	// Full, where not nil, is called where a write finds no space on the disk, and
+	// all writes wait for it. It returns when the write may be tried again, once;
+	// a second failure ends the process.
+	Full func()
 	// Log, where not nil, takes one line about a trouble of the database. It is
 	// called from goroutines of Pebble that hold its lock: it MUST be quick, safe
 	// for concurrent use, and not call the store.
@@ -44,6 +48,9 @@ func Open(dir string, opt Options) (*Store, error) {
 	fs := opt.FS
 	if fs == nil {
 		fs = vfs.Default
+	}
+	if opt.Full != nil {
+		fs = vfs.OnDiskFull(fs, opt.Full)
 	}
 	if err := makeFolder(fs, dir, opt.FS == nil); err != nil {
 		return nil, wrap("make "+dir, err)

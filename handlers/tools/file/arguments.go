@@ -79,7 +79,7 @@ func syntax(err error) *policy.Malformed {
 
 // shown is a foreign name, escaped and cut.
 func shown(name string) string {
-	if escaped := events.Escape(name); len(escaped) <= 80 {
+	if escaped := events.Escape(name); escaped != "" && len(escaped) <= 80 {
 		return escaped
 	}
 	return events.Quote(name)
