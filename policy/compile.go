@@ -112,7 +112,10 @@ func (c *Compiled) Canonical() []byte { return slices.Clone(c.canonical) }
 
 // Limits are the limits in force, defaults filled in.
 func (c *Compiled) Limits() Limits {
-	l := c.catalog.Limits
+	var l Limits
+	if c != nil {
+		l = c.catalog.Limits
+	}
 	return Limits{
 		RoundTimeout: cmp.Or(l.RoundTimeout, DefaultRoundTimeout),
 		ToolTime:     cmp.Or(l.ToolTime, DefaultToolTime),
@@ -124,7 +127,7 @@ func (c *Compiled) Limits() Limits {
 // PhaseInForce is the lower of the catalog's phase and set, the last
 // phase.changed (0: there was none). An unknown value counts as 1.
 func (c *Compiled) PhaseInForce(set int) int {
-	if c.catalog.Phase != 2 || set != 2 && set != 0 {
+	if c == nil || c.catalog.Phase != 2 || set != 2 && set != 0 {
 		return 1
 	}
 	return 2

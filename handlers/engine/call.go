@@ -46,6 +46,7 @@ func (k *Call) decide(e *Engine, c *cycle) (plan, error) {
 		p.release = func(events.Record) { e.answerRecorded(d.Replays, k.Answer, true) }
 		return p, nil
 	}
+	d.Decided.Reason = e.masked(d.Decided.Reason)
 	p.facts = []events.Event{d.Decided}
 	p.release = func(r events.Record) { e.releaseCall(k, d.Decided, r) }
 	return p, nil

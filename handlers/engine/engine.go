@@ -81,6 +81,8 @@ type Engine struct {
 	failures int
 	waiters  map[events.CallID][]Answer
 	running  map[events.CallID]*run
+	busy     map[events.AgentID]int // running tools
+	held     map[events.AgentID][]heldCall
 	present  map[events.RoundID]presence
 
 	drained   chan struct{} // closed Drain after the context ended
@@ -97,6 +99,8 @@ func New(cfg Config) *Engine {
 		ids:     newIDs(cfg.Entropy),
 		waiters: map[events.CallID][]Answer{},
 		running: map[events.CallID]*run{},
+		busy:    map[events.AgentID]int{},
+		held:    map[events.AgentID][]heldCall{},
 		present: map[events.RoundID]presence{},
 	}
 }

@@ -291,6 +291,14 @@ func (p *probe) keep() {
 	p.hold, p.seen = make(chan struct{}), make(chan string, 100)
 }
 
+// next lets the runs of now go and keeps the ones after them.
+func (p *probe) next() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	close(p.hold)
+	p.hold, p.seen = make(chan struct{}), make(chan string, 100)
+}
+
 func (p *probe) letGo() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

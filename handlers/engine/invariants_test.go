@@ -438,3 +438,46 @@ func (h *house) pieces(round events.RoundID, handle string, a engine.CallAnswer)
 	}
 	return len(all)
 }
+
+// An agent has no more tools running than the catalog says; the others begin as
+// places get free, and none is lost at a stop.
+func TestRunningTools(t *testing.T) {
+	h := newHouse(t)
+	limited := h.catalog.Catalog()
+	limited.Limits.RunningTools = 2
+	var err error
+	h.catalog, err = policy.Compile(limited, "probe")
+	must(t, err)
+	h.drainTime = 100 * time.Millisecond
+	h.start()
+	r := h.begin("one")
+	h.probe.keep()
+	var answers []<-chan any
+	for _, text := range []string{"a", "b", "c", "d"} {
+		answers = append(answers, h.send(call(r.Round, "one", text, text, h.probe)))
+	}
+	<-h.probe.seen
+	<-h.probe.seen
+	if a := h.call(r.Round, "one", "a", "other"); a.Rule != "key" { // decided after the four
+		t.Errorf("%+v", a)
+	}
+	if n := len(h.probe.seen); n != 0 {
+		t.Errorf("%d tools above the limit run", n)
+	}
+	h.probe.next()
+	<-h.probe.seen
+	<-h.probe.seen
+	h.send(call(r.Round, "one", "e", "e", h.probe))
+	h.drain()
+	for i, answer := range answers {
+		want := events.StatusOK
+		if i > 1 {
+			want = events.StatusCancelled
+		}
+		if a := (<-answer).(engine.CallAnswer); a.Status != want {
+			t.Errorf("call %d: %+v", i, a)
+		}
+	}
+	h.checkBook()
+	must(t, h.store.Close())
+}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"gatebook/events"
@@ -30,16 +31,19 @@ type run struct {
 // command.
 func (e *Engine) startTool(k *Call, d events.CallDecided, cause events.EventID) {
 	if k.abandoned {
-		e.again = append(e.again, &toolEnd{agent: k.Request.Agent, cause: cause, done: events.CallCompleted{
-			Call: d.Call, Round: d.Round, Status: events.StatusCancelled, Executor: events.ByEngine,
-			Reason: "the caller was told that nothing would run while the book did not answer",
-		}})
+		e.endUnstarted(heldCall{k, d, cause}, "the caller was told that nothing would run while the book did not answer")
+		return
+	}
+	limits := e.catalog.Limits()
+	if agent := k.Request.Agent; e.busy[agent] >= limits.RunningTools {
+		e.held[agent] = append(e.held[agent], heldCall{k, d, cause})
 		return
 	}
 	ctx, cancel := context.WithCancelCause(context.Background())
 	e.running[d.Call] = &run{agent: k.Request.Agent, cancel: cancel}
+	e.busy[k.Request.Agent]++
 	env := tools.Env{Agent: k.Request.Agent, Call: d.Call, Round: d.Round, Now: e.time.base}
-	limit := e.catalog.Limits().ToolTime.Duration()
+	limit := limits.ToolTime.Duration()
 	go func() {
 		defer cancel(nil)
 		ctx, stop := context.WithTimeoutCause(ctx, limit, errToolTime)
@@ -54,8 +58,51 @@ func (e *Engine) startTool(k *Call, d events.CallDecided, cause events.EventID) 
 			err = e.keepResult(end, result)
 		}
 		end.fail(ctx, err)
+		end.done.Error, end.done.Reason = e.masked(end.done.Error), e.masked(end.done.Reason)
 		e.ended <- end
 	}()
+}
+
+// heldCall is an allowed call whose agent has as many tools running as it may.
+type heldCall struct {
+	call    *Call
+	decided events.CallDecided
+	cause   events.EventID
+}
+
+// endUnstarted ends an allowed call that never began.
+func (e *Engine) endUnstarted(h heldCall, why string) {
+	e.again = append(e.again, &toolEnd{agent: h.call.Request.Agent, cause: h.cause, done: events.CallCompleted{
+		Call: h.decided.Call, Round: h.decided.Round, Status: events.StatusCancelled, Executor: events.ByEngine, Reason: why,
+	}})
+}
+
+// stopped frees the place of a tool that ended, for the next of its agent.
+func (e *Engine) stopped(call events.CallID) {
+	r, ran := e.running[call]
+	if !ran {
+		return
+	}
+	delete(e.running, call)
+	if e.busy[r.agent]--; e.busy[r.agent] == 0 {
+		delete(e.busy, r.agent)
+	}
+	next := e.held[r.agent]
+	if len(next) == 0 {
+		return
+	}
+	if e.held[r.agent] = next[1:]; len(next) == 1 {
+		delete(e.held, r.agent)
+	}
+	e.startTool(next[0].call, next[0].decided, next[0].cause)
+}
+
+// endHeld ends the calls of an agent that wait for a place.
+func (e *Engine) endHeld(agent events.AgentID, why error) {
+	for _, h := range e.held[agent] {
+		e.endUnstarted(h, why.Error())
+	}
+	delete(e.held, agent)
 }
 
 // await runs the tool and gives it a little time after its context ended.
@@ -87,6 +134,26 @@ func await(ctx context.Context, k *Call, env tools.Env) (jsontext.Value, error) 
 	case <-grace.C:
 		return nil, errStuck
 	}
+}
+
+// masked is a text for the book: an error or a reason may repeat what an argument
+// said.
+func (e *Engine) masked(text string) string {
+	if text == "" {
+		return ""
+	}
+	raw, err := json.Marshal(text, jsontext.AllowInvalidUTF8(true))
+	if err == nil {
+		raw, _, err = e.cfg.Redact.JSON(raw)
+	}
+	var plain string
+	if err == nil {
+		err = json.Unmarshal(raw, &plain)
+	}
+	if err != nil {
+		return "[unredactable]"
+	}
+	return plain
 }
 
 // keepResult fills in what the book keeps of a result, before the outcome

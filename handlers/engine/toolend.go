@@ -61,7 +61,7 @@ func (t *toolEnd) decide(e *Engine, c *cycle) (plan, error) {
 // releaseEnd gives the result to whoever waits for it.
 func (e *Engine) releaseEnd(t *toolEnd, seq events.Seq) {
 	d := t.done
-	delete(e.running, d.Call)
+	e.stopped(d.Call)
 	e.announce(t.agent, string(d.Status), Notice{Call: d.Call, Seq: seq})
 	answer := CallAnswer{
 		Call: d.Call, Seq: seq, State: StateFinal, Verdict: events.Allow, Status: d.Status,
@@ -91,11 +91,15 @@ func (e *Engine) cancelAgent(agent events.AgentID, why error) {
 			r.cancel(why)
 		}
 	}
+	e.endHeld(agent, why)
 }
 
 // cancelTools ends all running tools.
 func (e *Engine) cancelTools() {
 	for _, r := range e.running {
 		r.cancel(errStopping)
+	}
+	for agent := range e.held {
+		e.endHeld(agent, errStopping)
 	}
 }

@@ -16,8 +16,8 @@ import (
 
 // Bounds of the intake.
 const (
-	// queuedCalls and queuedBytes are what one identity may have waiting.
-	queuedCalls = 64
+	// queuedBytes is what one identity may have waiting; how many messages is the
+	// catalog's to say (limits.queued_calls).
 	queuedBytes = 4 << 20
 )
 
@@ -31,6 +31,7 @@ type Message struct {
 // Loop is what the intake needs of the engine.
 type Loop interface {
 	Submit(context.Context, engine.Command) error
+	Catalog() *policy.Compiled
 }
 
 // Config is what an intake needs; every field is required.
@@ -64,7 +65,7 @@ type refusal struct {
 
 // New prepares an intake. Nothing is processed before [Intake.Run].
 func New(cfg Config) *Intake {
-	return &Intake{cfg: cfg, queue: newQueue(queuedCalls, queuedBytes), refused: map[refusal]int64{}}
+	return &Intake{cfg: cfg, queue: newQueue(queuedBytes), refused: map[refusal]int64{}}
 }
 
 // Agent takes a message of intent.<agent>.<verb>.
@@ -86,7 +87,7 @@ func (i *Intake) accept(account policy.Account, m Message) {
 		i.turnAway(account, who, m, "too_large", "a request has at most 768 KiB")
 		return
 	}
-	if !i.queue.push(string(account)+"/"+who, m) {
+	if !i.queue.push(string(account)+"/"+who, m, i.cfg.Loop.Catalog().Limits().QueuedCalls) {
 		i.turnAway(account, who, m, "busy", "too many of your requests wait; ask again when some are answered")
 	}
 }

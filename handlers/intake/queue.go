@@ -9,8 +9,7 @@ import (
 // one message of one identity, then the next identity. While a worker has an
 // identity's message nobody gets another of it, so its requests keep their order.
 type queue struct {
-	most      int // messages that one identity may have waiting
-	mostBytes int
+	mostBytes int // that one identity may have waiting
 
 	mu     sync.Mutex
 	lines  map[string]*line
@@ -24,12 +23,13 @@ type line struct {
 	taken   bool
 }
 
-func newQueue(most, mostBytes int) *queue {
-	return &queue{most: most, mostBytes: mostBytes, lines: map[string]*line{}, signal: make(chan struct{}, 1)}
+func newQueue(mostBytes int) *queue {
+	return &queue{mostBytes: mostBytes, lines: map[string]*line{}, signal: make(chan struct{}, 1)}
 }
 
-// push adds a message, or says that its sender has too much waiting.
-func (q *queue) push(who string, m Message) bool {
+// push adds a message, or says that its sender has too much waiting: most
+// messages, or the queue's bytes.
+func (q *queue) push(who string, m Message, most int) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	l := q.lines[who]
@@ -37,7 +37,7 @@ func (q *queue) push(who string, m Message) bool {
 		l = &line{}
 		q.lines[who] = l
 	}
-	if len(l.waiting) >= q.most || l.bytes+len(m.Data) > q.mostBytes {
+	if len(l.waiting) >= most || l.bytes+len(m.Data) > q.mostBytes {
 		return false
 	}
 	l.waiting = append(l.waiting, m)

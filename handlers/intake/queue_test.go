@@ -16,7 +16,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 // turn, nothing is lost, and nobody has more waiting than the bound.
 func TestQueueProperty(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		q := newQueue(5, 1000)
+		q := newQueue(1000)
 		model := map[string][]string{} // accepted and not yet taken
 		taken := map[string]bool{}
 		order := []string{} // identities in the order that their turn was due
@@ -31,7 +31,7 @@ func TestQueueProperty(t *testing.T) {
 				who := rapid.SampledFrom([]string{"a", "b", "c"}).Draw(rt, "who")
 				n++
 				text := fmt.Sprint(n)
-				ok := q.push(who, Message{Data: []byte(text)})
+				ok := q.push(who, Message{Data: []byte(text)}, 5)
 				if want := len(model[who]) < 5; ok != want {
 					rt.Fatalf("push for %s with %d waiting: %v", who, len(model[who]), ok)
 				}
@@ -70,11 +70,11 @@ func TestQueueProperty(t *testing.T) {
 }
 
 func TestQueueBytes(t *testing.T) {
-	q := newQueue(100, 10)
-	if !q.push("a", Message{Data: make([]byte, 10)}) || q.push("a", Message{Data: make([]byte, 1)}) {
+	q := newQueue(10)
+	if !q.push("a", Message{Data: make([]byte, 10)}, 100) || q.push("a", Message{Data: make([]byte, 1)}, 100) {
 		t.Error("the bound on bytes does not hold")
 	}
-	if !q.push("b", Message{Data: make([]byte, 10)}) {
+	if !q.push("b", Message{Data: make([]byte, 10)}, 100) {
 		t.Error("one identity's bytes must not count for another")
 	}
 }
@@ -83,7 +83,7 @@ func TestQueueBytes(t *testing.T) {
 // messages wait.
 func TestQueueWorkers(t *testing.T) {
 	const agents, each = 20, 50
-	q := newQueue(each, 1<<20)
+	q := newQueue(1 << 20)
 	ctx, stop := context.WithCancel(t.Context())
 	var mu sync.Mutex
 	got := map[string][]string{}
@@ -106,7 +106,7 @@ func TestQueueWorkers(t *testing.T) {
 	}
 	for i := range each {
 		for a := range agents {
-			if !q.push(fmt.Sprint(a), Message{Data: []byte(fmt.Sprint(i))}) {
+			if !q.push(fmt.Sprint(a), Message{Data: []byte(fmt.Sprint(i))}, each) {
 				t.Fatal("refused below the bound")
 			}
 		}
