@@ -107,8 +107,6 @@ type CallFacts struct {
 	LongtimeProfile string `json:"longtime_profile,omitzero"`
 	RoundOpen       bool   `json:"round_open,omitzero"`
 	HandleMatched   bool   `json:"handle_matched,omitzero"`
-	// Degraded says that the engine was not able to act.
-	Degraded bool `json:"degraded,omitzero"`
 }
 
 // CallDecided is the gate's answer to one tool call.

@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 )
 
 // Quote shows foreign text safely in an error or on a terminal: everything that
@@ -27,6 +28,20 @@ func Escape(s string) string {
 	}
 	q := quote(s)
 	return strings.ReplaceAll(q[1:len(q)-1], `\"`, `"`)
+}
+
+// Cut is the first most bytes of s at the most, cut between runes, in valid UTF-8:
+// what is not becomes U+FFFD. Every foreign text that goes into an event and has a
+// bound goes through it.
+func Cut(s string, most int) string {
+	s = strings.ToValidUTF8(s, "\uFFFD")
+	if len(s) <= most {
+		return s
+	}
+	for most > 0 && !utf8.RuneStart(s[most]) {
+		most--
+	}
+	return s[:max(most, 0)]
 }
 
 // strconv.Quote escapes what is not printable: Cc, Cf, Zl, Zp, and every space but

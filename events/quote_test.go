@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 	"unicode"
+	"unicode/utf8"
 
 	"gatebook/events"
 
@@ -61,6 +62,37 @@ func TestShownTextIsSafe(t *testing.T) {
 		}
 		if a != b && events.Escape(a) == events.Escape(b) {
 			t.Fatalf("%q and %q look the same", a, b)
+		}
+	})
+}
+
+// Cut gives valid UTF-8 within the bound, the beginning of what it was given, and
+// as much of it as whole runes allow.
+func TestCut(t *testing.T) {
+	for _, row := range []struct {
+		text string
+		most int
+		want string
+	}{
+		{"abc", 3, "abc"}, {"abc", 2, "ab"}, {"abc", 0, ""}, {"abc", -1, ""}, {"", 5, ""},
+		{"aé", 2, "a"}, {"aé", 3, "aé"}, {"𝄞", 3, ""}, {"a\xffb", 10, "a\uFFFDb"}, {"a\xff", 2, "a"},
+	} {
+		if got := events.Cut(row.text, row.most); got != row.want {
+			t.Errorf("%q cut to %d: %q, want %q", row.text, row.most, got, row.want)
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		text := string(rapid.SliceOfN(rapid.Byte(), 0, 40).Draw(t, "text"))
+		if rapid.Bool().Draw(t, "valid") {
+			text = rapid.String().Draw(t, "runes")
+		}
+		most := rapid.IntRange(0, 50).Draw(t, "most")
+		got, whole := events.Cut(text, most), strings.ToValidUTF8(text, "\uFFFD")
+		if !utf8.ValidString(got) || len(got) > most || !strings.HasPrefix(whole, got) {
+			t.Fatalf("%q cut to %d: %q", text, most, got)
+		}
+		if len(got) < len(whole) && most-len(got) >= utf8.UTFMax {
+			t.Fatalf("%q cut to %d: only %d bytes", text, most, len(got))
 		}
 	})
 }

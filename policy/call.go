@@ -9,7 +9,8 @@ import (
 	"gatebook/events"
 )
 
-// The bounds of texts that a decision copies into the book, in bytes.
+// The bounds of texts that a decision copies into the book, in bytes. They hold
+// wherever such a text comes in.
 const (
 	MaxSender = 256
 	MaxTask   = 8 << 10
@@ -54,8 +55,6 @@ type CallFacts struct {
 	PhaseSet int
 	Tool     ToolFacts
 	Prior    PriorCall
-	// Degraded says that nothing may be acted on.
-	Degraded bool
 }
 
 // AgentFacts are what the views say about an agent.
@@ -102,39 +101,58 @@ type CallDecision struct {
 	Replays events.CallID
 }
 
+// gateLayers are the layers of the gate with their questions, in their order.
+var gateLayers = [...]struct {
+	layer     events.Layer
+	questions []func(*gate) *refused
+}{
+	{events.LayerDecode, []func(*gate) *refused{refuseMalformed, refuseUnredactable}},
+	{events.LayerEngine, []func(*gate) *refused{refuseUnkept}},
+	{events.LayerRound, []func(*gate) *refused{refuseRound, refuseKey, refuseEnded, refuseOpenCalls}},
+	{events.LayerTool, []func(*gate) *refused{refuseTool}},
+	{events.LayerPhase, []func(*gate) *refused{refusePhase}},
+	{events.LayerRole, []func(*gate) *refused{refuseRole, refusePath}},
+	{events.LayerProfile, []func(*gate) *refused{refuseProfile}},
+}
+
+// Layers are the layers that [DecideCall] asks, in its order: the one that a
+// decision names is the last that was asked. The caller owns the slice.
+func Layers() []events.Layer {
+	out := make([]events.Layer, 0, len(gateLayers))
+	for _, l := range gateLayers {
+		out = append(out, l.layer)
+	}
+	return out
+}
+
 // DecideCall is the gate: the verdict on one call, as the event to record. The
-// layers are asked in their order and the first that refuses is reported. It is
-// total: whatever it is given, it answers, and what it does not know it denies.
+// layers are asked in the order of [Layers] and the first that refuses is
+// reported. It is total: whatever it is given, it answers, and what it does not
+// know it denies.
 //
 // The event names round, step and principal only where the round is the
-// agent's own and the handle was right, and takes the idempotency key only where the handle was right and
-// the key was free, so that at most one decision of a round has a key.
+// agent's own and the handle was right, and takes the idempotency key only where
+// the handle was right and the key was free, so that at most one decision of a
+// round has a key.
 func DecideCall(c *Compiled, req CallRequest, f CallFacts) CallDecision {
 	if c == nil {
 		c = new(Compiled)
 	}
 	g := newGate(c, req, f)
-	no := g.first(refuseMalformed, refuseUnrecordable, refuseDegraded, refuseRound)
-	free := no == nil && f.Prior.Call == ""
-	if no == nil && req.Key != "" && !free {
-		if f.Prior.Tool == req.Tool && f.Prior.MAC == req.Arguments.MAC && f.Prior.MAC != "" {
-			return CallDecision{Replays: f.Prior.Call}
-		}
-		no = reject("key", "the key "+events.Quote(req.Key)+" was used in this round for another call; use a new key for a new call")
+	no := g.ask()
+	if no != nil && no.replays != "" {
+		return CallDecision{Replays: no.replays}
 	}
-	if no == nil {
-		no = g.first(refuseEnded, refuseOpenCalls, refuseTool, refusePhase, refuseRole, refusePath, refuseProfile)
-	}
-	return CallDecision{Decided: g.decided(no, free)}
+	return CallDecision{Decided: g.decided(no)}
 }
 
 // gate is one decision in the making.
 type gate struct {
 	c         *Compiled
 	req       CallRequest
-	facts     CallFacts
-	mine      bool // the round exists and is the agent's
-	matched   bool // and its handle is right
+	facts     CallFacts // without the round where not matched
+	matched   bool      // the round is the agent's and its handle is right
+	free      bool      // the key was looked up and no call has it
 	phase     int
 	tier      events.Tier
 	profile   string // in effect
@@ -147,23 +165,28 @@ type refused struct {
 	verdict      events.Verdict
 	layer        events.Layer
 	rule, reason string
+	// replays, where set, ends the asking without a refusal: the recorded answer
+	// of this call stands.
+	replays events.CallID
 }
 
 func deny(layer events.Layer, rule, reason string) *refused {
-	return &refused{events.Deny, layer, rule, reason}
+	return &refused{verdict: events.Deny, layer: layer, rule: rule, reason: reason}
 }
 
-func reject(field, reason string) *refused {
-	return &refused{events.Reject, events.LayerDecode, field, reason}
+func reject(layer events.Layer, rule, reason string) *refused {
+	return &refused{verdict: events.Reject, layer: layer, rule: rule, reason: reason}
 }
 
 func newGate(c *Compiled, req CallRequest, f CallFacts) *gate {
 	g := &gate{c: c, req: req, facts: f}
-	g.mine = f.Round.Round != "" && f.Round.Round == req.Round && req.Agent != "" && f.Round.Agent == req.Agent
-	if !g.mine {
+	mine := f.Round.Round != "" && f.Round.Round == req.Round && req.Agent != "" && f.Round.Agent == req.Agent
+	g.matched = mine && sameHandle(req.HandleHash, f.Round.HandleHash)
+	if !g.matched {
+		// Such a call is no step of the round, must not keep it open, and must
+		// read the same whether or not there is one.
 		g.facts.Round = RoundFacts{}
 	}
-	g.matched = g.mine && sameHandle(req.HandleHash, f.Round.HandleHash)
 	g.phase = c.PhaseInForce(f.PhaseSet)
 	g.tier = events.Privileged
 	if req.Tool.Owner == OwnerBuiltin {
@@ -179,8 +202,9 @@ func sameHandle(a, b events.Digest) bool {
 	return a != "" && subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1
 }
 
-// profileInEffect is the session's, else the longtime one, else none. One that
-// is not declared is none: it does not give way to the next.
+// profileInEffect is the session's, else, where the round has none, the agent's
+// longtime one, else none. One that is not declared is none: it does not give way
+// to the next.
 func (c *Compiled) profileInEffect(session, longtime string) string {
 	name := session
 	if name == "" {
@@ -192,10 +216,13 @@ func (c *Compiled) profileInEffect(session, longtime string) string {
 	return name
 }
 
-func (g *gate) first(layers ...func(*gate) *refused) *refused {
-	for _, layer := range layers {
-		if no := layer(g); no != nil {
-			return no
+// ask is nil where every layer allows.
+func (g *gate) ask() *refused {
+	for _, l := range gateLayers {
+		for _, question := range l.questions {
+			if no := question(g); no != nil {
+				return no
+			}
 		}
 	}
 	return nil
@@ -203,31 +230,28 @@ func (g *gate) first(layers ...func(*gate) *refused) *refused {
 
 func refuseMalformed(g *gate) *refused {
 	if m := g.req.Malformed; m != nil {
-		return reject(m.Field, m.Error())
+		return reject(events.LayerDecode, m.Field, m.Error())
 	}
 	if n := g.req.Tool.Name; n == "" || len(n) > events.MaxName || !utf8.ValidString(n) {
-		return reject("tool", fmt.Sprintf("tool: want a name of 1 to %d bytes", events.MaxName))
+		return reject(events.LayerDecode, "tool", fmt.Sprintf("tool: want a name of 1 to %d bytes", events.MaxName))
 	}
 	if k := g.req.Key; len(k) > events.MaxName || !utf8.ValidString(k) {
-		return reject("key", fmt.Sprintf("key: want at most %d bytes", events.MaxName))
+		return reject(events.LayerDecode, "key", fmt.Sprintf("key: want at most %d bytes", events.MaxName))
 	}
 	return nil
 }
 
-// refuseUnrecordable: no record, no action.
-func refuseUnrecordable(g *gate) *refused {
-	switch {
-	case g.req.Unredactable:
+// refuseUnredactable and refuseUnkept: no record, no action.
+func refuseUnredactable(g *gate) *refused {
+	if g.req.Unredactable {
 		return deny(events.LayerDecode, "redaction", "the arguments could not be redacted, so they cannot be recorded and nothing was run")
-	case g.req.Unkept:
-		return deny(events.LayerEngine, "blob", "the arguments could not be kept, so nothing was run; an operator finds the cause with gatebook doctor")
 	}
 	return nil
 }
 
-func refuseDegraded(g *gate) *refused {
-	if g.facts.Degraded {
-		return deny(events.LayerEngine, "degraded", "the engine cannot act now; nothing was run; an operator finds the cause with gatebook doctor")
+func refuseUnkept(g *gate) *refused {
+	if g.req.Unkept {
+		return deny(events.LayerEngine, "blob", "the arguments could not be kept, so nothing was run; an operator finds the cause with gatebook doctor")
 	}
 	return nil
 }
@@ -239,6 +263,22 @@ func refuseRound(g *gate) *refused {
 		return deny(events.LayerRound, "handle", "you have no round of this id and handle; a call needs the id and the handle of the round it serves, as the channel that began the round passed them on")
 	}
 	return nil
+}
+
+// refuseKey comes before the end of the round counts, so that a retry after a
+// crash finds its answer.
+func refuseKey(g *gate) *refused {
+	prior := g.facts.Prior
+	switch {
+	case prior.Call == "":
+		g.free = true
+		return nil
+	case g.req.Key == "":
+		return nil
+	case prior.Tool == g.req.Tool && prior.MAC == g.req.Arguments.MAC && prior.MAC != "":
+		return &refused{replays: prior.Call}
+	}
+	return reject(events.LayerRound, "key", "the key "+events.Quote(g.req.Key)+" was used in this round for another call; use a new key for a new call")
 }
 
 func refuseEnded(g *gate) *refused {
@@ -260,7 +300,10 @@ func refuseOpenCalls(g *gate) *refused {
 
 func refuseTool(g *gate) *refused {
 	if g.req.Tool.Owner != OwnerBuiltin || !g.facts.Tool.Known {
-		return &refused{events.NotFound, events.LayerTool, "unknown", "there is no tool " + g.name() + "; names are exact, case included"}
+		return &refused{
+			verdict: events.NotFound, layer: events.LayerTool, rule: "unknown",
+			reason: "there is no tool " + g.name() + "; names are exact, case included",
+		}
 	}
 	return nil
 }
@@ -322,13 +365,8 @@ func (s toolSet) String() string {
 }
 
 // decided is the event; no is nil where every layer allows.
-func (g *gate) decided(no *refused, free bool) events.CallDecided {
+func (g *gate) decided(no *refused) events.CallDecided {
 	r := g.facts.Round
-	if !g.matched {
-		// Without its handle a round is not named: such a call must be no step of
-		// it and must not keep it open.
-		r = RoundFacts{}
-	}
 	d := events.CallDecided{
 		Call: g.req.Call, Round: r.Round, Conversation: r.Conversation, Principal: r.Principal,
 		Tool:      events.ToolKey{Owner: cut(g.req.Tool.Owner, events.MaxName), Name: cut(g.req.Tool.Name, events.MaxName)},
@@ -336,13 +374,13 @@ func (g *gate) decided(no *refused, free bool) events.CallDecided {
 		Facts: events.CallFacts{
 			Phase: g.phase, Role: g.agent.Role, RoleVersion: g.c.catalog.Roles[g.agent.Role].Version,
 			SessionProfile: r.Session, LongtimeProfile: g.facts.Agent.Longtime,
-			RoundOpen: r.Open, HandleMatched: g.matched, Degraded: g.facts.Degraded,
+			RoundOpen: r.Open, HandleMatched: g.matched,
 		},
 	}
 	if g.matched {
 		d.Step = r.Steps + 1
 	}
-	if free {
+	if g.free {
 		d.Key = g.req.Key
 	}
 	if g.facts.Tool.Known {

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"math/rand/v2"
 	"reflect"
 	"strings"
@@ -24,7 +25,7 @@ func TestDecideCall(t *testing.T) {
 			r.Malformed = &Malformed{"path", "given twice"}
 		}, "reject decode path"},
 		{"malformed comes before everything", func(_ *Catalog, r *CallRequest, f *CallFacts) {
-			r.Malformed, f.Degraded, r.HandleHash = &Malformed{"path", "x"}, true, otherHandle
+			r.Malformed, r.Unkept, r.HandleHash = &Malformed{"path", "x"}, true, otherHandle
 		}, "reject decode path"},
 		{"an empty tool name", func(_ *Catalog, r *CallRequest, _ *CallFacts) { r.Tool.Name = "" }, "reject decode tool"},
 		{"a key too long", func(_ *Catalog, r *CallRequest, _ *CallFacts) { r.Key = strings.Repeat("k", 129) }, "reject decode key"},
@@ -32,7 +33,6 @@ func TestDecideCall(t *testing.T) {
 		{"arguments that could not be kept", func(_ *Catalog, r *CallRequest, _ *CallFacts) { r.Unkept = true }, "deny engine blob"},
 		{"64 open calls", func(_ *Catalog, _ *CallRequest, f *CallFacts) { f.Round.OpenCalls = MaxOpenCalls }, "deny round open_calls"},
 		{"control: 63 open calls", func(_ *Catalog, _ *CallRequest, f *CallFacts) { f.Round.OpenCalls = MaxOpenCalls - 1 }, allow},
-		{"degraded", func(_ *Catalog, _ *CallRequest, f *CallFacts) { f.Degraded = true }, "deny engine degraded"},
 		{"no such round", func(_ *Catalog, _ *CallRequest, f *CallFacts) { f.Round = RoundFacts{} }, "deny round handle"},
 		{"another agent's round", func(_ *Catalog, _ *CallRequest, f *CallFacts) { f.Round.Agent = "bob" }, "deny round handle"},
 		{"wrong handle", func(_ *Catalog, r *CallRequest, _ *CallFacts) { r.HandleHash = otherHandle }, "deny round handle"},
@@ -41,13 +41,13 @@ func TestDecideCall(t *testing.T) {
 		{"O-R15 round ended", func(_ *Catalog, _ *CallRequest, f *CallFacts) { f.Round.Open = false }, "deny round ended"},
 		{"key used for another body", func(_ *Catalog, r *CallRequest, f *CallFacts) {
 			f.Prior = PriorCall{"C0", r.Tool, "m0"}
-		}, "reject decode key"},
+		}, "reject round key"},
 		{"key used for another tool", func(_ *Catalog, r *CallRequest, f *CallFacts) {
 			f.Prior = PriorCall{"C0", events.ToolKey{Owner: OwnerBuiltin, Name: "file.read"}, "m1"}
-		}, "reject decode key"},
+		}, "reject round key"},
 		{"key without MAC never matches", func(_ *Catalog, r *CallRequest, f *CallFacts) {
 			r.Arguments.MAC, f.Prior = "", PriorCall{"C0", r.Tool, ""}
-		}, "reject decode key"},
+		}, "reject round key"},
 		{"unknown tool", func(_ *Catalog, _ *CallRequest, f *CallFacts) { f.Tool.Known = false }, "not_found tool unknown"},
 		{"O-R16 the same name of another owner", func(_ *Catalog, r *CallRequest, _ *CallFacts) { r.Tool.Owner = "srv" }, "not_found tool unknown"},
 		{"phase absent is 1", func(c *Catalog, _ *CallRequest, _ *CallFacts) { c.Phase = 0 }, "deny phase phase"},
@@ -119,11 +119,15 @@ func TestForeignRoundsLearnAndTakeNothing(t *testing.T) {
 	foreign.Round.Agent = "bob"
 	wrong.Round.HandleHash = otherHandle
 	a, b, w := DecideCall(c, req, none).Decided, DecideCall(c, req, foreign).Decided, DecideCall(c, req, wrong).Decided
-	if a != b || a.Round != "" || a.Step != 0 || a.Principal != (events.Principal{}) {
-		t.Errorf("no round %+v\nforeign  %+v", a, b)
+	if a != b || a != w {
+		t.Errorf("no round     %+v\nforeign      %+v\nwrong handle %+v", a, b, w)
 	}
-	if w.Reason != a.Reason || w.Rule != a.Rule || w.Layer != a.Layer {
-		t.Errorf("a wrong handle is told apart: %q, %q", w.Reason, a.Reason)
+	// A wrong handle is no step of the round and does not keep it open.
+	if a.Round != "" || a.Conversation != "" || a.Step != 0 || a.Principal != (events.Principal{}) || a.Facts.SessionProfile != "" || a.Facts.RoundOpen {
+		t.Errorf("a round is named: %+v", a)
+	}
+	if right := DecideCall(c, req, facts()).Decided; right.Round != "R1" || right.Step != 5 {
+		t.Errorf("control: %+v", right)
 	}
 	if a.Key+b.Key+w.Key != "" || a.Facts.HandleMatched || w.Facts.HandleMatched {
 		t.Error("a key was taken without the handle")
@@ -137,7 +141,7 @@ func TestRefusedArgumentsAreCut(t *testing.T) {
 	if got := DecideCall(compiled(t), req, f).Decided.Arguments; got != req.Arguments {
 		t.Errorf("an allowed call's arguments changed: %+v", got)
 	}
-	f.Degraded = true
+	f.Round.Open = false
 	got := DecideCall(compiled(t), req, f).Decided.Arguments
 	if len(got.Text.Text) != events.MaxPreview || !got.Truncated || !utf8.ValidString(got.Text.Text) || got.Blob != "" {
 		t.Errorf("got %d bytes, %+v", len(got.Text.Text), got)
@@ -169,6 +173,35 @@ func TestTierOfToolsOutsideTheList(t *testing.T) {
 	if _, err := Compile(c, "demo.wait"); err != nil {
 		t.Error(err)
 	}
+}
+
+// Whichever layers would refuse, the first in the order of Layers is named.
+func TestLayersAreAskedInOrder(t *testing.T) {
+	breaks := map[events.Layer]func(*Catalog, *CallRequest, *CallFacts){
+		events.LayerDecode:  func(_ *Catalog, r *CallRequest, _ *CallFacts) { r.Malformed = &Malformed{"path", "x"} },
+		events.LayerEngine:  func(_ *Catalog, r *CallRequest, _ *CallFacts) { r.Unkept = true },
+		events.LayerRound:   func(_ *Catalog, _ *CallRequest, f *CallFacts) { f.Prior = PriorCall{Call: "C0"} },
+		events.LayerTool:    func(_ *Catalog, _ *CallRequest, f *CallFacts) { f.Tool.Known = false },
+		events.LayerPhase:   func(c *Catalog, _ *CallRequest, _ *CallFacts) { c.Phase = 1 },
+		events.LayerRole:    func(_ *Catalog, _ *CallRequest, f *CallFacts) { f.Agent.Enrolled = false },
+		events.LayerProfile: func(_ *Catalog, _ *CallRequest, f *CallFacts) { f.Round.Session = NoProfile },
+	}
+	if len(breaks) != len(Layers()) {
+		t.Fatalf("the layers are %v", Layers())
+	}
+	rapid.Check(t, func(rt *rapid.T) {
+		c, req, f := sample(), request("file.write", "a"), facts()
+		var want events.Layer
+		for _, layer := range Layers() {
+			if rapid.Bool().Draw(rt, string(layer)) {
+				breaks[layer](&c, &req, &f)
+				want = cmp.Or(want, layer)
+			}
+		}
+		if got := DecideCall(compiled(t, func(x *Catalog) { *x = c }), req, f).Decided.Layer; got != want {
+			rt.Fatalf("the layer %q refused, want %q", got, want)
+		}
+	})
 }
 
 func TestMayAskOutcome(t *testing.T) {
@@ -352,7 +385,7 @@ func TestDecideIsTotal(t *testing.T) {
 			if d.Replays != "" {
 				continue
 			}
-			if _, final := d.Decided.Verdict.Final(); !final && (cat != c || !f.Round.Open || f.Degraded || !f.Agent.Enrolled || !f.Tool.Known) {
+			if _, final := d.Decided.Verdict.Final(); !final && (cat != c || !f.Round.Open || !f.Agent.Enrolled || !f.Tool.Known) {
 				t.Fatalf("allowed: %+v", d.Decided)
 			}
 			if d.Decided.Key != "" && (!d.Decided.Facts.HandleMatched || f.Prior.Call != "") {

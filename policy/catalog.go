@@ -76,11 +76,14 @@ type Sender struct {
 	// Kind is user or group; nothing else can come over a channel.
 	Kind events.PrincipalKind `json:"kind"`
 	// Profile is the session profile of such a round when none is asked for,
-	// and the most that can be asked for.
-	Profile string `json:"profile"`
+	// and the most that can be asked for. Absent, the round has no session
+	// profile: the agent's longtime profile decides, and only what allows nothing
+	// can be asked for. "none" is not absent: it covers the longtime profile.
+	Profile string `json:"profile,omitzero"`
 }
 
-// Guest is what an unmapped sender gets. The zero value has the profile "none".
+// Guest is what an unmapped sender gets. Absent, its profile is "none", not the
+// agent's longtime profile: somebody unknown has nothing that is not written.
 type Guest struct {
 	Kind    events.PrincipalKind `json:"kind,omitzero"`
 	Profile string               `json:"profile,omitzero"`

@@ -35,6 +35,13 @@ func Compare(old, next *Compiled) []Change {
 	return d.out
 }
 
+// Widens says whether a list of changes widens: one that does is enough.
+func Widens(changes []Change) bool {
+	return slices.ContainsFunc(changes, Change.widens)
+}
+
+func (c Change) widens() bool { return c.Widens }
+
 type diff struct {
 	old, next *Compiled
 	out       []Change
@@ -146,13 +153,24 @@ func (d *diff) flag(path string, x, y bool) {
 	}
 }
 
-// profile compares two profile names by what they allow, each in its catalog:
-// a change of the profile itself is listed at the profile.
-func (d *diff) profile(path, x, y string) {
+// guestProfile compares two profile names by what they allow, each in its
+// catalog: a change of the profile itself is listed at the profile.
+func (d *diff) guestProfile(path, x, y string) {
 	if x, y = orNone(x), orNone(y); x != y {
 		d.add(path, "changed from "+x+" to "+y, !d.next.profiles[y].within(d.old.profiles[x]))
 	}
 }
+
+// senderProfile is guestProfile for a mapped sender. Without one the agent's
+// longtime profile decides, which may allow anything or nothing: to it widens
+// always, and from it whatever allows something.
+func (d *diff) senderProfile(path, x, y string) {
+	if x != y {
+		d.add(path, "changed from "+orLongtime(x)+" to "+orLongtime(y), y == "" || !d.next.profiles[y].within(d.old.profiles[x]))
+	}
+}
+
+func orLongtime(profile string) string { return cmp.Or(profile, "the agent's longtime profile") }
 
 func (d *diff) role(path, _ string, x, y Role) {
 	if x.Version != y.Version {
@@ -185,18 +203,20 @@ func (d *diff) channel(path, id string, x, y Channel) {
 	d.set(path+".agents", x.Agents, y.Agents)
 	guest, most := talks(Channel{Guest: y.Guest}, events.ChannelID(id), "")
 	entries(d, path+".senders", x.Senders, y.Senders, kind[Sender]{
-		label: func(s Sender) string { return " (principal " + s.Principal + ", profile " + s.Profile + ")" },
+		label: func(s Sender) string {
+			return " (principal " + s.Principal + ", profile " + orLongtime(s.Profile) + ")"
+		},
 		// Without an entry the sender is the guest, who may have more.
 		removed: func(s Sender) bool { return !d.next.profiles[most].within(d.old.profiles[s.Profile]) },
 		changed: func(path, _ string, a, b Sender) {
 			d.value(path+".principal", a.Principal, b.Principal)
 			d.value(path+".kind", string(a.Kind), string(b.Kind))
-			d.profile(path+".profile", a.Profile, b.Profile)
+			d.senderProfile(path+".profile", a.Profile, b.Profile)
 		},
 	})
 	former, _ := talks(Channel{Guest: x.Guest}, events.ChannelID(id), "")
 	d.value(path+".guest.kind", string(former.Kind), string(guest.Kind))
-	d.profile(path+".guest.profile", x.Guest.Profile, y.Guest.Profile)
+	d.guestProfile(path+".guest.profile", x.Guest.Profile, y.Guest.Profile)
 }
 
 func (d *diff) person(path, _ string, x, y Person) {
@@ -234,20 +254,21 @@ type CatalogRequest struct {
 // there is none, of the new one. The same catalog gives no events.
 func LoadCatalog(current *Compiled, req CatalogRequest) ([]events.Event, *Refusal) {
 	if req.Next == nil {
-		return nil, refuse("invalid", "there is no catalog to load")
+		return nil, refuse(CodeInvalid, "there is no catalog to load")
 	}
 	changes := Compare(current, req.Next)
 	if len(changes) == 0 {
 		return nil, nil
 	}
 	loaded := events.CatalogLoaded{Digest: req.Next.digest, Size: int64(len(req.Next.canonical))}
-	if i := slices.IndexFunc(changes, func(c Change) bool { return c.Widens }); i >= 0 {
+	if Widens(changes) {
 		judge := current
 		if judge == nil {
 			judge = req.Next
 		}
 		if !judge.mayApprove(req.By, req.Approves) {
-			return nil, refuse("not_allowed", cut("the catalog widens what is in force ("+changes[i].Text+"); that waits until an approver runs gatebook catalog approve", maxReason))
+			first := changes[slices.IndexFunc(changes, Change.widens)]
+			return nil, refuse(CodeNotAllowed, cut("the catalog widens what is in force ("+first.Text+"); that waits until an approver runs gatebook catalog approve", maxReason))
 		}
 		loaded.Widens = true
 		loaded.ApprovedBy = events.PersonID(req.By.ID)

@@ -40,6 +40,11 @@ func TestCompare(t *testing.T) {
 		{"sender's principal", nil, edit(func(ch *Channel) { ch.Senders["team"] = Sender{"anna", events.PrincipalGroup, "guest"} }), "channels.terminal.senders.team.principal changed", true},
 		{"sender's profile, less", nil, edit(func(ch *Channel) { ch.Senders["anna"] = Sender{"anna", events.PrincipalUser, "guest"} }), "channels.terminal.senders.anna.profile changed from work to guest", false},
 		{"sender's profile, more", nil, edit(func(ch *Channel) { ch.Senders["team"] = Sender{"team", events.PrincipalGroup, "work"} }), "channels.terminal.senders.team.profile changed from guest to work", true},
+		{"sender's profile to absent", nil, edit(func(ch *Channel) { ch.Senders["anna"] = Sender{"anna", events.PrincipalUser, ""} }), "channels.terminal.senders.anna.profile changed from work to the agent's longtime profile", true},
+		{"sender's profile from none to absent", nil, edit(func(ch *Channel) { ch.Senders["still"] = Sender{"still", events.PrincipalUser, ""} }), "channels.terminal.senders.still.profile changed from none to the agent's longtime profile", true},
+		{"sender's profile from absent", nil, edit(func(ch *Channel) { ch.Senders["mute"] = Sender{"mute", events.PrincipalUser, "guest"} }), "channels.terminal.senders.mute.profile changed from the agent's longtime profile to guest", true},
+		{"sender's profile from absent to none", nil, edit(func(ch *Channel) { ch.Senders["mute"] = Sender{"mute", events.PrincipalUser, "none"} }), "channels.terminal.senders.mute.profile changed from the agent's longtime profile to none", false},
+		{"sender without a profile added", nil, edit(func(ch *Channel) { ch.Senders["new"] = Sender{"new", events.PrincipalUser, ""} }), "channels.terminal.senders.new added (principal new, profile the agent's longtime profile)", true},
 		{"guest, less", nil, edit(func(ch *Channel) { ch.Guest.Profile = "none" }), "channels.terminal.guest.profile changed from guest to none", false},
 		{"guest, more", nil, edit(func(ch *Channel) { ch.Guest.Profile = "work" }), "channels.terminal.guest.profile changed from guest to work", true},
 		{"guest's kind", nil, edit(func(ch *Channel) { ch.Guest.Kind = events.PrincipalGroup }), "channels.terminal.guest.kind changed", true},
@@ -71,10 +76,10 @@ func TestCompare(t *testing.T) {
 				after = compiled(t, tc.after)
 			}
 			var texts []string
-			widens := false
-			for _, c := range Compare(before, after) {
+			changes := Compare(before, after)
+			widens := Widens(changes)
+			for _, c := range changes {
 				texts = append(texts, c.Text)
-				widens = widens || c.Widens
 			}
 			got := strings.Join(texts, "; ")
 			if !strings.HasPrefix(got, tc.want) || (tc.want == "") != (got == "") || widens != tc.widens {

@@ -196,10 +196,7 @@ func normalise(c Catalog) (Catalog, error) {
 
 func normalChannel(ch Channel) Channel {
 	ch.Agents = sorted(ch.Agents)
-	ch.Senders = each(ch.Senders, func(s Sender) Sender {
-		s.Profile = orNone(s.Profile)
-		return s
-	})
+	ch.Senders = each(ch.Senders, func(s Sender) Sender { return s })
 	if ch.Guest.Kind == events.PrincipalUser {
 		ch.Guest.Kind = ""
 	}

@@ -72,10 +72,10 @@ func (c *Compiled) person(by events.Actor) Person {
 // says that it came with the person's approving key.
 func ReleaseAgent(c *Compiled, by events.Actor, approves bool, agent AgentFacts, reason string) ([]events.Event, *Refusal) {
 	if !c.mayOperate(by, approves) {
-		return nil, refuse("not_allowed", "only an operator, or an approver with the approving key, releases an agent")
+		return nil, refuse(CodeNotAllowed, "only an operator, or an approver with the approving key, releases an agent")
 	}
 	if !agent.Enrolled {
-		return nil, refuse("unknown_agent", "there is no such agent enrolled; gatebook agent list names them")
+		return nil, refuse(CodeUnknownAgent, "there is no such agent enrolled; gatebook agent list names them")
 	}
 	return []events.Event{events.AgentReleased{Reason: cut(reason, maxReason)}}, nil
 }
@@ -86,7 +86,7 @@ func AcceptClock(c *Compiled, by events.Actor, approves bool) *Refusal {
 	if c.mayOperate(by, approves) {
 		return nil
 	}
-	return refuse("not_allowed", "only an operator, or an approver with the approving key, accepts the clock")
+	return refuse(CodeNotAllowed, "only an operator, or an approver with the approving key, accepts the clock")
 }
 
 // SetLongtime answers the wish of by that the agent's longtime profile be this
@@ -94,20 +94,20 @@ func AcceptClock(c *Compiled, by events.Actor, approves bool) *Refusal {
 // approver, less an operator.
 func SetLongtime(c *Compiled, by events.Actor, approves bool, agent AgentFacts, profile string) ([]events.Event, *Refusal) {
 	if !c.mayOperate(by, approves) {
-		return nil, refuse("not_allowed", "only an operator, or an approver with the approving key, sets a longtime profile")
+		return nil, refuse(CodeNotAllowed, "only an operator, or an approver with the approving key, sets a longtime profile")
 	}
 	if !agent.Enrolled {
-		return nil, refuse("unknown_agent", "there is no such agent enrolled; gatebook agent list names them")
+		return nil, refuse(CodeUnknownAgent, "there is no such agent enrolled; gatebook agent list names them")
 	}
 	set, declared := c.profiles[profile]
 	if !declared && profile != "" && profile != NoProfile {
-		return nil, refuse("unknown_profile", "the catalog declares no profile "+events.Quote(profile)+"; names are exact, case included")
+		return nil, refuse(CodeUnknownProfile, "the catalog declares no profile "+events.Quote(profile)+"; names are exact, case included")
 	}
 	if profile == agent.Longtime {
 		return nil, nil
 	}
 	if !set.within(c.profiles[agent.Longtime]) && !c.mayApprove(by, approves) {
-		return nil, refuse("not_allowed", "the profile "+profile+" allows more than the present one; that needs an approver with the approving key")
+		return nil, refuse(CodeNotAllowed, "the profile "+profile+" allows more than the present one; that needs an approver with the approving key")
 	}
 	return []events.Event{events.ProfileSet{Profile: profile}}, nil
 }
@@ -118,13 +118,13 @@ func SetLongtime(c *Compiled, by events.Actor, approves bool, agent AgentFacts, 
 func SetPhase(c *Compiled, by events.Actor, approves bool, phase, current int) ([]events.Event, *Refusal) {
 	switch {
 	case !c.mayOperate(by, approves):
-		return nil, refuse("not_allowed", "only an operator, or an approver with the approving key, sets the phase")
+		return nil, refuse(CodeNotAllowed, "only an operator, or an approver with the approving key, sets the phase")
 	case phase != 1 && phase != 2:
-		return nil, refuse("invalid", "phase: want 1 (only read_only tools) or 2 (all tools)")
+		return nil, refuse(CodeInvalid, "phase: want 1 (only read_only tools) or 2 (all tools)")
 	case phase == current:
 		return nil, nil
 	case phase > c.PhaseInForce(current) && !c.mayApprove(by, approves):
-		return nil, refuse("not_allowed", "raising the phase needs an approver with the approving key")
+		return nil, refuse(CodeNotAllowed, "raising the phase needs an approver with the approving key")
 	}
 	return []events.Event{events.PhaseChanged{Phase: phase}}, nil
 }

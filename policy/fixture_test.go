@@ -35,7 +35,9 @@ func sample() Catalog {
 			"terminal": {Key: key(3), Agents: []string{"*"}, Guest: Guest{Profile: "guest"}, Senders: map[string]Sender{
 				"anna": {Principal: "anna", Kind: events.PrincipalUser, Profile: "work"},
 				"team": {Principal: "team", Kind: events.PrincipalGroup, Profile: "guest"},
-				"mute": {Principal: "mute", Kind: events.PrincipalUser},
+				// mute has no profile of its own, still has one that allows nothing.
+				"mute":  {Principal: "mute", Kind: events.PrincipalUser},
+				"still": {Principal: "still", Kind: events.PrincipalUser, Profile: NoProfile},
 			}},
 			"bot": {Key: key(4), Agents: []string{"bob"}, Guest: Guest{Kind: events.PrincipalGroup}},
 		},

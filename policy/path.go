@@ -148,7 +148,8 @@ func isTrash(part string) bool {
 
 // Within says whether the slash-separated path name is root or below it,
 // component by component: a sibling that shares root's prefix is not. It is
-// lexical and follows no link.
+// lexical and follows no link. No decision asks it: it is the containment test
+// (O-P01) for whoever needs one, so that nobody writes a prefix test of their own.
 func Within(root, name string) bool {
 	root, name = path.Clean(root), path.Clean(name)
 	if root == "." {

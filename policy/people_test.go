@@ -233,7 +233,7 @@ func TestWhatPeopleMayDo(t *testing.T) {
 		} {
 			got := ""
 			if e, no := tc.ask(who.by, who.approves); no != nil {
-				got = no.Code
+				got = string(no.Code)
 			} else if len(e) > 0 {
 				got = string(e[0].Kind())
 			}

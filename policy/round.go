@@ -19,8 +19,12 @@ type RoundRequest struct {
 	// Conversation to go on with; empty opens a new one.
 	Conversation events.ConversationID
 	// Fresh declares a new conversation free of what came before.
-	Fresh      bool
-	Sender     string
+	Fresh bool
+	// Sender is who talks, by the exact bytes that the catalog knows them by.
+	Sender string
+	// SenderText is what the book keeps of Sender, without secrets; empty keeps
+	// Sender itself.
+	SenderText string
 	Profile    string // requested session profile; empty for none asked
 	HandleHash events.Digest
 	Task       string
@@ -44,17 +48,6 @@ type ConversationFacts struct {
 	Channel      events.ChannelID
 	Closed       bool
 	OpenRound    events.RoundID
-}
-
-// Refusal is a no to something that is not a call.
-type Refusal struct {
-	// Code is for programs: "unknown_agent", "not_yours", "round_open",
-	// "no_round", "round_ended", "unknown_conversation", "not_allowed",
-	// "unknown_profile", "invalid", "conflict".
-	Code   string
-	Reason string
-	// Round is the open round where that is why.
-	Round events.RoundID
 }
 
 // RoundDecision is the answer to a [RoundRequest].
@@ -92,7 +85,7 @@ func BeginRound(c *Compiled, req RoundRequest, f RoundBeginFacts) RoundDecision 
 		if same.Channel == req.Channel && same.Agent == req.Agent && sameHandle(same.HandleHash, req.HandleHash) {
 			return RoundDecision{Round: same.Round}
 		}
-		return RoundDecision{Refusal: refuse("conflict", "this handle belongs to another round; make a new random handle for each round")}
+		return RoundDecision{Refusal: refuse(CodeConflict, "this handle belongs to another round; make a new random handle for each round")}
 	}
 	var out []events.Event
 	conversation := req.Conversation
@@ -106,7 +99,7 @@ func BeginRound(c *Compiled, req RoundRequest, f RoundBeginFacts) RoundDecision 
 	effective, why := c.sessionProfile(req.Profile, most)
 	begun := events.RoundBegun{
 		Round: req.Round, Conversation: conversation, Channel: req.Channel, HandleHash: req.HandleHash,
-		Principal: principal, Sender: events.Plain(req.Sender),
+		Principal: principal, Sender: events.Plain(cmp.Or(req.SenderText, req.Sender)),
 		Requested: cut(req.Profile, events.MaxName), Effective: effective,
 		Task: events.Plain(req.Task), Timeout: c.Limits().RoundTimeout,
 	}
@@ -120,25 +113,23 @@ func BeginRound(c *Compiled, req RoundRequest, f RoundBeginFacts) RoundDecision 
 	return RoundDecision{Events: out, Round: req.Round}
 }
 
-func refuse(code, reason string) *Refusal { return &Refusal{Code: code, Reason: reason} }
-
 func checkBegin(req RoundRequest) *Refusal {
 	if _, err := events.ParseDigest(string(req.HandleHash)); err != nil {
-		return refuse("invalid", "handle_hash: want the SHA-256 of the handle in 64 lower-case hexadecimal digits")
+		return refuse(CodeInvalid, "handle_hash: want the SHA-256 of the handle in 64 lower-case hexadecimal digits")
 	}
 	if req.Round == "" || req.NewConversation == "" {
-		return refuse("invalid", "the wish came without fresh ids")
+		return refuse(CodeInvalid, "the wish came without fresh ids")
 	}
 	for _, t := range []struct {
 		field, text string
 		most        int
-	}{{"sender", req.Sender, MaxSender}, {"model", req.Model, events.MaxName}, {"task", req.Task, MaxTask}} {
+	}{{"sender", req.Sender, MaxSender}, {"sender", req.SenderText, MaxSender}, {"model", req.Model, events.MaxName}, {"task", req.Task, MaxTask}} {
 		if len(t.text) > t.most || !utf8.ValidString(t.text) {
-			return refuse("invalid", fmt.Sprintf("%s: want at most %d bytes of UTF-8", t.field, t.most))
+			return refuse(CodeInvalid, fmt.Sprintf("%s: want at most %d bytes of UTF-8", t.field, t.most))
 		}
 	}
 	if req.Conversation != "" && req.Fresh {
-		return refuse("invalid", "only a new conversation can be fresh: leave out the conversation, or fresh")
+		return refuse(CodeInvalid, "only a new conversation can be fresh: leave out the conversation, or fresh")
 	}
 	return nil
 }
@@ -147,16 +138,16 @@ func checkBegin(req RoundRequest) *Refusal {
 // does not exist and one of other channels get the same answer.
 func serves(c *Compiled, req RoundRequest, agent AgentFacts) (Channel, *Refusal) {
 	if c == nil {
-		return Channel{}, refuse("not_allowed", "no catalog is in force")
+		return Channel{}, refuse(CodeNotAllowed, "no catalog is in force")
 	}
 	ch, ok := c.catalog.Channels[req.Channel]
 	if !ok {
-		return Channel{}, refuse("not_allowed", "the catalog in force has no channel of this id; an approver can add it with gatebook channel add")
+		return Channel{}, refuse(CodeNotAllowed, "the catalog in force has no channel of this id; an approver can add it with gatebook channel add")
 	}
 	_, known := c.catalog.Agents[req.Agent]
 	given := slices.Contains(ch.Agents, "*") || slices.Contains(ch.Agents, string(req.Agent))
 	if !known || !given || !agent.Enrolled {
-		return Channel{}, refuse("unknown_agent", "this channel serves no agent "+events.Quote(string(req.Agent))+"; the channel's entry in the catalog lists the agents it serves")
+		return Channel{}, refuse(CodeUnknownAgent, "this channel serves no agent "+events.Quote(string(req.Agent))+"; the channel's entry in the catalog lists the agents it serves")
 	}
 	return ch, nil
 }
@@ -164,30 +155,31 @@ func serves(c *Compiled, req RoundRequest, agent AgentFacts) (Channel, *Refusal)
 // goesOn says why the conversation named cannot get a round, if it cannot.
 func goesOn(req RoundRequest, conv ConversationFacts) *Refusal {
 	if conv.Conversation != req.Conversation || conv.Agent != req.Agent || conv.Channel != req.Channel {
-		return refuse("unknown_conversation", "this channel has no conversation "+events.Quote(string(req.Conversation))+" with this agent; leave it out to open a new one")
+		return refuse(CodeUnknownConversation, "this channel has no conversation "+events.Quote(string(req.Conversation))+" with this agent; leave it out to open a new one")
 	}
 	if conv.Closed {
-		return refuse("unknown_conversation", "the conversation "+string(req.Conversation)+" is closed; leave it out to open a new one")
+		return refuse(CodeUnknownConversation, "the conversation "+string(req.Conversation)+" is closed; leave it out to open a new one")
 	}
 	if conv.OpenRound != "" {
-		no := refuse("round_open", "the conversation has an open round, "+string(conv.OpenRound)+"; its channel must end it first, or it times out; without naming a conversation a new one is opened")
+		no := refuse(CodeRoundOpen, "the conversation has an open round, "+string(conv.OpenRound)+"; its channel must end it first, or it times out; without naming a conversation a new one is opened")
 		no.Round = conv.OpenRound
 		return no
 	}
 	return nil
 }
 
-// talks says who the channel's sender is and the most profile of such a round.
+// talks says who the channel's sender is and the most profile of such a round;
+// empty where the agent's longtime profile decides.
 func talks(ch Channel, id events.ChannelID, sender string) (events.Principal, string) {
 	if s, ok := ch.Senders[sender]; ok {
-		return events.Principal{ID: s.Principal, Kind: s.Kind}, orNone(s.Profile)
+		return events.Principal{ID: s.Principal, Kind: s.Kind}, s.Profile
 	}
 	kind := cmp.Or(ch.Guest.Kind, events.PrincipalUser)
 	return events.Principal{ID: string(id) + guestSuffix, Kind: kind}, orNone(ch.Guest.Profile)
 }
 
-// sessionProfile gives the effective profile of a round, and why it is not the
-// one asked for.
+// sessionProfile gives the effective profile of a round, empty where the longtime
+// profile decides, and why it is not the one asked for.
 func (c *Compiled) sessionProfile(asked, most string) (effective, why string) {
 	set, declared := c.profiles[asked]
 	switch {
@@ -198,7 +190,7 @@ func (c *Compiled) sessionProfile(asked, most string) (effective, why string) {
 	case !declared:
 		return NoProfile, "the catalog declares no profile of this name; names are exact, case included"
 	case !set.within(c.profiles[most]):
-		return NoProfile, "the profile allows more than " + most + ", which is the most for who is talking"
+		return NoProfile, "the profile allows more than " + cmp.Or(most, "nothing") + ", which is the most that can be asked for by who is talking"
 	}
 	return asked, ""
 }
@@ -209,11 +201,11 @@ func (c *Compiled) sessionProfile(asked, most string) (effective, why string) {
 func EndRound(req RoundEndRequest, round RoundFacts) RoundDecision {
 	switch {
 	case req.End != events.RoundCompleted && req.End != events.RoundFailed && req.End != events.RoundCancelled:
-		return RoundDecision{Refusal: refuse("invalid", "end: want completed, failed or cancelled")}
+		return RoundDecision{Refusal: refuse(CodeInvalid, "end: want completed, failed or cancelled")}
 	case round.Round == "" || round.Round != req.Round || req.Channel == "" || round.Channel != req.Channel || !sameHandle(req.HandleHash, round.HandleHash):
-		return RoundDecision{Refusal: refuse("no_round", "this channel has no round of this id and handle")}
+		return RoundDecision{Refusal: refuse(CodeNoRound, "this channel has no round of this id and handle")}
 	case !round.Open:
-		return RoundDecision{Refusal: &Refusal{Code: "round_ended", Reason: "the round " + string(round.Round) + " has ended already", Round: round.Round}}
+		return RoundDecision{Refusal: &Refusal{Code: CodeRoundEnded, Reason: "the round " + string(round.Round) + " has ended already", Round: round.Round}}
 	}
 	return CloseRound(round, req.End, req.Reason)
 }
@@ -246,9 +238,9 @@ func AbandonRound(round RoundFacts) RoundDecision {
 func MayAttach(agent events.AgentID, handle events.Digest, round RoundFacts) *Refusal {
 	switch {
 	case agent == "" || round.Agent != agent || !sameHandle(handle, round.HandleHash):
-		return refuse("no_round", "you have no round of this id and handle")
+		return refuse(CodeNoRound, "you have no round of this id and handle")
 	case !round.Open:
-		return &Refusal{Code: "round_ended", Reason: "the round " + string(round.Round) + " has ended", Round: round.Round}
+		return &Refusal{Code: CodeRoundEnded, Reason: "the round " + string(round.Round) + " has ended", Round: round.Round}
 	}
 	return nil
 }

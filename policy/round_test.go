@@ -67,7 +67,7 @@ func TestBeginRound(t *testing.T) {
 
 func outcome(d RoundDecision) string {
 	if d.Refusal != nil {
-		return strings.TrimSpace(d.Refusal.Code + " " + string(d.Refusal.Round))
+		return strings.TrimSpace(string(d.Refusal.Code) + " " + string(d.Refusal.Round))
 	}
 	if len(d.Events) == 0 {
 		return "= " + string(d.Round)
@@ -106,7 +106,13 @@ func TestWhoTalks(t *testing.T) {
 	}{
 		{name: "mapped user", channel: "terminal", agent: "alice", sender: "anna", principal: "anna", kind: user, effective: "work"},
 		{name: "mapped group", channel: "terminal", agent: "alice", sender: "team", principal: "team", kind: group, effective: "guest"},
-		{name: "mapped without a profile", channel: "terminal", agent: "alice", sender: "mute", principal: "mute", kind: user, effective: "none"},
+		{name: "mapped without a profile", channel: "terminal", agent: "alice", sender: "mute", principal: "mute", kind: user, effective: ""},
+		{name: "mapped to none", channel: "terminal", agent: "alice", sender: "still", principal: "still", kind: user, effective: "none"},
+		{name: "mapped without a profile asks for none", channel: "terminal", agent: "alice", sender: "mute", asked: "none", principal: "mute", kind: user, effective: "none"},
+		{name: "mapped without a profile asks for what allows nothing", channel: "terminal", agent: "alice", sender: "mute", asked: "nothing", principal: "mute", kind: user, effective: "nothing"},
+		{name: "mapped without a profile asks for more", channel: "terminal", agent: "alice", sender: "mute", asked: "guest", principal: "mute", kind: user, effective: "none", defaulted: true},
+		{name: "mapped without a profile asks for the longtime one", channel: "terminal", agent: "alice", sender: "mute", asked: "work", principal: "mute", kind: user, effective: "none", defaulted: true},
+		{name: "mapped without a profile, misspelt", channel: "terminal", agent: "alice", sender: "mute", asked: "Guest", principal: "mute", kind: user, effective: "none", defaulted: true},
 		{name: "unmapped", channel: "terminal", agent: "alice", sender: "eve", principal: "terminal-guest", kind: user, effective: "guest"},
 		{name: "no sender", channel: "terminal", agent: "alice", principal: "terminal-guest", kind: user, effective: "guest"},
 		{name: "O-R13 sender in other case", channel: "terminal", agent: "alice", sender: "Anna", principal: "terminal-guest", kind: user, effective: "guest"},
@@ -197,7 +203,7 @@ func TestMayAttach(t *testing.T) {
 		f, got := round, ""
 		tc.edit(&f)
 		if no := MayAttach(tc.agent, tc.handle, f); no != nil {
-			got = no.Code
+			got = string(no.Code)
 		}
 		if got != tc.want {
 			t.Errorf("%s: got %q, want %q", tc.name, got, tc.want)

@@ -10,8 +10,8 @@ import (
 // ended.
 type AuditRow struct {
 	Call events.CallID
-	// Round is as claimed where Step is 0: the call was refused because the round
-	// is not the agent's, or because there is none.
+	// Round is empty where Step is 0: the call came without the handle of a round
+	// of the agent's, and what it claimed is not kept.
 	Round        events.RoundID
 	Conversation events.ConversationID
 	Step         int64 // place in the round, from 1

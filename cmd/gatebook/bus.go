@@ -46,6 +46,7 @@ func openBus(cfg nodeConfig, n *node) (*bus, error) {
 	server, err := natsd.Start(natsd.Config{
 		StoreDir: cfg.dir.Nats(), Host: "127.0.0.1", Port: cfg.port, MaxStore: most,
 		Authenticate: n.who.find,
+		OnConnect:    n.joined,
 		OnDisconnect: n.left,
 		OnViolation:  seen.add,
 		Log:          cfg.log,
@@ -113,7 +114,7 @@ func (b *bus) send(account policy.Account, subject string, v any) {
 // bind subscribes what the engine takes.
 func (b *bus) bind(ctx context.Context, n *node) error {
 	agents, channels := b.conn(policy.AccountAgents), b.conn(policy.AccountChannels)
-	_, err := agents.Subscribe("intent.*.*", func(m *nats.Msg) {
+	_, err := agents.Subscribe("intent.*.>", func(m *nats.Msg) {
 		n.intake.Agent(intake.Message{Subject: m.Subject, Reply: m.Reply, Data: m.Data})
 	})
 	if err != nil {
@@ -158,14 +159,19 @@ func (b *bus) serve(ctx context.Context, n *node) error {
 	return nil
 }
 
-// cut disconnects a key, after the answers that were sent before.
-func (b *bus) cut(key events.PublicKey) {
+// cut disconnects keys, after the answers that were sent before.
+func (b *bus) cut(keys []events.PublicKey) {
+	if len(keys) == 0 {
+		return
+	}
 	for _, a := range accounts() {
 		if err := b.conn(a).FlushTimeout(time.Second); err != nil {
 			b.log("warn", "flush before a disconnect: "+err.Error())
 		}
 	}
-	b.server.Disconnect(key)
+	for _, key := range keys {
+		b.server.Disconnect(key)
+	}
 }
 
 func (b *bus) close(ctx context.Context) error { return b.server.Shutdown(ctx) }

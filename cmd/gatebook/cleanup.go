@@ -11,8 +11,8 @@ import (
 )
 
 // orphanAge is how old a blob that no event names must be before it goes. The
-// blob of a refused call goes this way too: another call that is still being
-// decided may have put equal bytes, so it cannot go at once.
+// blob of a refused call goes at once (blobs.Store.Hold); here goes what a crash
+// left, or what could not be removed then.
 const orphanAge = 24 * time.Hour
 
 // cleanUp removes orphan blobs, hourly. While the clock is held nothing is

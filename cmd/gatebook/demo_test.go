@@ -82,7 +82,7 @@ func TestDemoTellsItsStory(t *testing.T) {
 		`"contents":"a"}\n +-> rejected by layer decode: contents: unknown argument`,
 		`with the key plan\n +-> ok: `,
 		`with the key plan\n +-> ok, as recorded`,
-		`with the key plan\n +-> rejected by layer decode: the key`,
+		`with the key plan\n +-> rejected by layer round: the key`,
 		`file\.delete .*\n +-> ok: `,
 		`file\.trash {}\n +-> ok: .*"path":"party/guests\.txt"`,
 		`file\.restore .*\n +-> ok: `,

@@ -189,7 +189,7 @@ func (d *demo) sameKey(ctx context.Context) error {
 		return err
 	}
 	return d.expect(ctx, demoPlanner, "file.write", `{"path":"plan.txt","content":"soup"}`, "plan", sawOtherBody,
-		demoRefused(events.StatusRejected, events.LayerDecode, "key"))
+		demoRefused(events.StatusRejected, events.LayerRound, "key"))
 }
 
 func (d *demo) trash(ctx context.Context) error {

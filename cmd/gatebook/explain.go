@@ -9,6 +9,7 @@ import (
 
 	"gatebook/events"
 	"gatebook/handlers/people"
+	"gatebook/policy"
 )
 
 func (a *App) explainCommand() *cobra.Command {
@@ -87,34 +88,52 @@ func explain(d people.CallDetail) (explained, error) {
 	return x, nil
 }
 
-// gateAnswers lists the layers that this gate asks, in order. The first refusal
-// is the last layer that was asked.
+// gateAnswers lists the layers that the gate asks, in its order. The layer that a
+// decision names is the last that was asked. One that this program's gate does not
+// have, because another version decided, comes after the others, which then are
+// not known to have been asked.
 func gateAnswers(d events.CallDecided) []layerAnswer {
-	f := d.Facts
-	layers := []layerAnswer{
-		{Layer: events.LayerDecode, Saw: fmt.Sprintf("%d bytes of arguments", d.Arguments.Size)},
-		{Layer: events.LayerRound, Saw: fmt.Sprintf("open %t, handle right %t", f.RoundOpen, f.HandleMatched)},
-		{Layer: events.LayerTool, Saw: fmt.Sprintf("tier %s, definition %s", orDash(string(d.Tier)), orDash(string(d.Definition)))},
-		{Layer: events.LayerPhase, Saw: fmt.Sprintf("phase %d", f.Phase)},
-		{Layer: events.LayerRole, Saw: fmt.Sprintf("role %s, version %d", orDash(f.Role), f.RoleVersion)},
-		{Layer: events.LayerProfile, Saw: fmt.Sprintf("in effect %s (session %s, longtime %s)", orDash(d.Profile), orDash(f.SessionProfile), orDash(f.LongtimeProfile))},
-	}
-	refusing := slices.IndexFunc(layers, func(l layerAnswer) bool { return l.Layer == d.Layer })
-	outside := d.Layer != "" && refusing < 0 // the engine itself refused, before the gate
-	for i := range layers {
+	var out []layerAnswer
+	order := policy.Layers()
+	refusing := slices.Index(order, d.Layer)
+	other := d.Layer != "" && refusing < 0
+	for i, layer := range order {
+		answer := layerAnswer{Layer: layer, Answer: layerPassed, Saw: saw(layer, d)}
 		switch {
-		case outside, refusing >= 0 && i > refusing:
-			layers[i].Answer = layerUnasked
+		case other, refusing >= 0 && i > refusing:
+			answer.Answer = layerUnasked
 		case i == refusing:
-			layers[i].Answer = layerRefused
-		default:
-			layers[i].Answer = layerPassed
+			answer.Answer = layerRefused
 		}
+		out = append(out, answer)
 	}
-	if outside {
-		layers = append(layers, layerAnswer{Layer: d.Layer, Answer: layerRefused})
+	if other {
+		out = append(out, layerAnswer{Layer: d.Layer, Answer: layerRefused})
 	}
-	return layers
+	return out
+}
+
+// saw is what a layer had before it, as far as the decision keeps it.
+func saw(layer events.Layer, d events.CallDecided) string {
+	f := d.Facts
+	switch layer {
+	case events.LayerDecode:
+		return fmt.Sprintf("%d bytes of arguments", d.Arguments.Size)
+	case events.LayerEngine:
+		return "blob of arguments " + orDash(string(d.Arguments.Blob))
+	case events.LayerRound:
+		return fmt.Sprintf("open %t, handle right %t, key %s", f.RoundOpen, f.HandleMatched, orDash(d.Key))
+	case events.LayerTool:
+		return fmt.Sprintf("tier %s, definition %s", orDash(string(d.Tier)), orDash(string(d.Definition)))
+	case events.LayerPhase:
+		return fmt.Sprintf("phase %d", f.Phase)
+	case events.LayerRole:
+		return fmt.Sprintf("role %s, version %d", orDash(f.Role), f.RoleVersion)
+	case events.LayerProfile:
+		return fmt.Sprintf("in effect %s (session %s, longtime %s)", orDash(d.Profile), orDash(f.SessionProfile), orDash(f.LongtimeProfile))
+	default:
+		return ""
+	}
 }
 
 func (a *App) printExplained(x explained) error {

@@ -53,6 +53,9 @@ func TestReachingIsRecorded(t *testing.T) {
 	check(t, err)
 	defer anna.close()
 
+	for _, conn := range []*nats.Conn{alice, anna.conn} {
+		conn.SetErrorHandler(func(*nats.Conn, *nats.Subscription, error) {}) // refusals, which are expected
+	}
 	publish := []string{
 		"intent.bob.call", "ev.main.agent.alice.call_decided", "$JS.API.STREAM.DELETE.BOOK_main", "$JS.API.STREAM.PURGE.BOOK_main",
 		"$JS.API.INFO", "channel.terminal.round.begin", "view.anna.audit", "control.anna.agent.release", "review.anna.phase",

@@ -91,6 +91,7 @@ func pause(ctx context.Context, d time.Duration) {
 // exactly one end, no tool ran twice, the views equal a rebuild, and the tree
 // verifies. GATEBOOK_KILLS asks for more than the usual 10 kills.
 func TestKillLoop(t *testing.T) {
+	t.Parallel() // with the tests of full disks, which mostly wait
 	kills := 10
 	if s := os.Getenv("GATEBOOK_KILLS"); s != "" {
 		var err error

@@ -4,9 +4,11 @@ import (
 	"context"
 	"crypto/rand"
 	"errors"
-	"fmt"
 	"io/fs"
+	"reflect"
 	"runtime"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -54,9 +56,10 @@ type node struct {
 	engine   *engine.Engine
 	intake   *intake.Intake
 	people   *people.Handler
-	warnings []string
+	warnings warnings
 	who      identities
 	seen     *violations
+	present  *attendance
 	blobs    *blobs.Store
 	guard    datadir.BookGuard // until the start has proven the stores
 
@@ -92,7 +95,7 @@ func (n *node) proven() error { return errors.Join(n.stores.adopt(), n.guard.Dro
 // openBook takes the lock and opens the bus, and with it the book's store. No key
 // may connect.
 func openBook(cfg nodeConfig) (*node, error) {
-	n := &node{cfg: cfg, who: identities{told: make(chan struct{})}}
+	n := &node{cfg: cfg, who: identities{told: make(chan struct{})}, present: newAttendance()}
 	if err := cfg.dir.Lock(); err != nil {
 		return nil, err
 	}
@@ -163,17 +166,20 @@ func (n *node) assemble() error {
 		Loop: n.engine, Tools: registry, Blobs: kept, Redact: masks, MAC: mac.MAC,
 		Send: n.bus.send, Now: n.cfg.clock.Wall, Workers: max(2, runtime.GOMAXPROCS(0)),
 	})
-	n.warnings = append(append(n.warnings, n.stores.warnings...), ownUser()...)
+	for _, w := range slices.Concat(n.stores.warnings, ownUser()) {
+		n.warn(w)
+	}
 	if !n.cfg.smallDisk {
 		if w := makeBallast(dir); w != "" {
 			n.warn(w)
 		}
 	}
 	n.people = people.New(people.Config{
-		Loop: n.engine, Store: n.stores.views, Book: n.stores.book, Tools: registry,
+		Loop: n.engine, Store: n.stores.views, Book: n.stores.book, Tools: registry, Redact: masks,
 		CatalogFile: func() (*policy.Compiled, error) { return compileFile(dir, extra) },
 		Scrub:       n.position, Send: func(subject string, v any) { n.bus.send(policy.AccountPeople, subject, v) },
-		About: people.About{Version: version(), Writer: writer, Incarnation: n.stores.incarnation, Warnings: n.warnings},
+		About:    people.About{Version: version(), Writer: writer, Incarnation: n.stores.incarnation},
+		Warnings: n.warnings.all,
 	})
 	return nil
 }
@@ -204,8 +210,10 @@ func compileFile(dir *datadir.Dir, extra []string) (*policy.Compiled, error) {
 }
 
 // run works until ctx ends, then drains. Ready is called once commands are
-// taken.
+// taken. When run returns, nothing of the node runs any more.
 func (n *node) run(ctx context.Context, ready func() error) error {
+	ctx, stopLoop := context.WithCancel(ctx)
+	defer stopLoop()
 	// The intake outlives the loop's context by the drain: its workers must be
 	// able to hand over what they hold, to be refused.
 	inner, stop := context.WithCancel(context.WithoutCancel(ctx))
@@ -219,29 +227,39 @@ func (n *node) run(ctx context.Context, ready func() error) error {
 	all.Go(func() { n.watchDisk(inner) })
 	all.Go(func() { n.scrubAll(inner) })
 	all.Go(func() { n.report(inner) })
+	all.Go(func() { n.attend(inner) })
 	all.Go(func() { n.cleanUp(inner, n.blobs) })
-	if err := n.bus.bind(inner, n); err != nil {
-		return err
-	}
-	if err := n.firstCatalog(inner); err != nil {
-		return err
-	}
-	select { // an engine that is ready knows who may connect
-	case <-n.who.told:
-	case <-n.engine.Done():
-	case <-ctx.Done():
-	}
-	if n.stores.rebuilt != "" {
-		_ = n.engine.Submit(inner, engine.Note{Fact: events.AlertRaised{Alert: "views_rebuilt", Reason: n.stores.rebuilt}})
-	}
-	if err := ready(); err != nil {
-		return err
+	if err := n.begin(ctx, inner, ready); err != nil {
+		stopLoop()
+		return errors.Join(err, <-loop)
 	}
 	err := <-loop
 	if err == nil {
 		n.keepHead()
 	}
 	return err
+}
+
+// begin takes commands, once the loop knows who may connect and what is in force.
+// It waits until ctx ends, and what it starts goes on until inner ends.
+func (n *node) begin(ctx, inner context.Context, ready func() error) error {
+	if err := n.bus.bind(inner, n); err != nil {
+		return err
+	}
+	select {
+	case <-n.who.told:
+	case <-n.engine.Done():
+		return nil // Run says why
+	case <-ctx.Done():
+		return nil
+	}
+	if err := n.firstCatalog(inner); err != nil {
+		return err
+	}
+	if n.stores.rebuilt != "" {
+		_ = n.engine.Submit(inner, engine.Note{Fact: events.AlertRaised{Alert: "views_rebuilt", Reason: n.stores.rebuilt}})
+	}
+	return ready()
 }
 
 // reopen restarts the server below a log that does not answer, repeats the
@@ -259,11 +277,7 @@ func (n *node) reopen(ctx context.Context) (events.Log, error) {
 // identify takes over who may connect, and cuts who may not any more.
 func (n *node) identify(now map[events.PublicKey]policy.Identity) (cut func()) {
 	gone := n.who.replace(now)
-	return func() {
-		for _, key := range gone {
-			n.bus.cut(key)
-		}
-	}
+	return func() { n.bus.cut(gone) }
 }
 
 // identities is who may connect, for the server to ask. Safe for concurrent use.
@@ -291,7 +305,7 @@ func (i *identities) replace(now map[events.PublicKey]policy.Identity) []events.
 	var gone []events.PublicKey
 	for key, was := range i.now {
 		is, still := now[key]
-		if !still || fmt.Sprint(was) != fmt.Sprint(is) {
+		if !still || !reflect.DeepEqual(was, is) {
 			gone = append(gone, key)
 		}
 	}
@@ -350,22 +364,34 @@ func (n *node) keepHead() {
 }
 
 // scrubAll compares the whole book with the tree once, slowly; evidence of
-// damage stops the deciding.
+// damage stops the deciding. Where the book cannot be read, which a restart of
+// the bus does for a while, it goes on from where it was.
 func (n *node) scrubAll(ctx context.Context) {
-	err := integrity.Scrub(ctx, currentBook{n.stores}, n.stores.views, scrubPause, func(p integrity.Position) {
-		n.mu.Lock()
-		defer n.mu.Unlock()
-		n.scrub = p
-	})
-	if errors.Is(err, integrity.ErrDamage) {
-		n.engine.Health().Set(engine.TroubleDamage, err.Error())
-		n.cfg.log("error", "evidence of damage: "+err.Error())
+	said := ""
+	for {
+		err := integrity.Scrub(ctx, currentBook{n.stores}, n.stores.views, n.position().Done, scrubPause, n.setPosition)
+		switch {
+		case err == nil || ctx.Err() != nil:
+			return
+		case errors.Is(err, integrity.ErrDamage):
+			n.engine.Health().Set(engine.TroubleDamage, err.Error())
+			n.cfg.log("error", "evidence of damage: "+err.Error())
+			return
+		case err.Error() != said:
+			said = err.Error()
+			n.cfg.log("warn", "the check of the book goes on later: "+said)
+		}
+		if pauseFor(ctx, time.Second) != nil {
+			return
+		}
 	}
 }
 
 // scrubPause leaves the disk to others between slices.
-func scrubPause(ctx context.Context) error {
-	timer := time.NewTimer(20 * time.Millisecond)
+func scrubPause(ctx context.Context) error { return pauseFor(ctx, 20*time.Millisecond) }
+
+func pauseFor(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
@@ -373,6 +399,12 @@ func scrubPause(ctx context.Context) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
+}
+
+func (n *node) setPosition(p integrity.Position) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.scrub = p
 }
 
 func (n *node) position() integrity.Position {
@@ -407,4 +439,22 @@ func headOf(dir *datadir.Dir) (integrity.Head, error) {
 		return integrity.Head{}, &integrity.Damage{Reason: err.Error()}
 	}
 	return integrity.Head{Incarnation: h.Incarnation, Size: h.Size, Root: tlog.Hash(h.Root)}, err
+}
+
+// warnings are what an operator should know of this run. Safe for concurrent use.
+type warnings struct {
+	mu   sync.Mutex
+	said []string
+}
+
+func (n *node) warn(text string) {
+	n.warnings.mu.Lock()
+	defer n.warnings.mu.Unlock()
+	n.warnings.said = append(n.warnings.said, strings.TrimSpace(text))
+}
+
+func (w *warnings) all() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.said)
 }

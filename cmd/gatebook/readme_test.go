@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
@@ -228,22 +229,48 @@ func found(t *testing.T, pattern string, folders ...string) []string {
 	return slices.Compact(all)
 }
 
-// Every code of a refusal and every rule of the gate is in the README.
+// Every code of a refusal and every rule of the gate is in the README, the rules
+// in the order in which the gate asks.
 func TestReadmeRefusals(t *testing.T) {
-	codes := found(t, `(?:refuse|refused|no|turnAway|Refusal)(?:\(|\{Code: |\(account, who, m, )"([a-z_]+)", `,
-		"handlers/engine", "handlers/intake", "handlers/people", "policy")
-	same(t, "codes", marked(t, "codes").first(), codes)
+	var codes []string
+	for _, c := range policy.Codes() {
+		codes = append(codes, string(c))
+	}
+	codes = append(codes, found(t, `\brefused?\("([a-z_]+)", `, "handlers/engine")...)
+	codes = append(codes, found(t, `\bcode[A-Z]\w*\s*= "([a-z_]+)"`, "handlers/intake")...)
+	codes = append(codes, found(t, `[^.\w]no\("([a-z_]+)", `, "handlers/people")...)
+	slices.Sort(codes)
+	same(t, "codes", marked(t, "codes").first(), slices.Compact(codes))
 
-	var readme []string
+	var readme, layers []string
 	for _, row := range marked(t, "layers").cells() {
 		readme = append(readme, row[0]+" "+strings.Trim(row[1], "`"))
+		layers = append(layers, row[0])
 	}
-	rules := found(t, `deny\(events\.Layer(\w+), "([a-z_]+)"`, "policy")
-	rules = append(rules, found(t, `events\.Layer(Tool), "(unknown)"`, "policy")...)
+	rules := found(t, `(?:deny|reject)\(events\.Layer(Engine|Round|Tool|Phase|Role|Profile), "([a-z_]+)"`, "policy")
+	rules = append(rules, found(t, `deny\(events\.Layer(Decode), "([a-z_]+)"`, "policy")...)
+	rules = append(rules, found(t, `layer: events\.Layer(\w+), rule: "([a-z_]+)"`, "policy")...)
 	for i := range rules {
 		rules[i] = strings.ToLower(rules[i])
 	}
 	same(t, "rules", readme, append(rules, "decode the field"))
+	var order []string
+	for _, l := range policy.Layers() {
+		order = append(order, string(l))
+	}
+	if got := slices.Compact(layers); !slices.Equal(got, order) {
+		t.Errorf("the README has the layers %v, the gate asks %v", got, order)
+	}
+}
+
+// The bounds of a round's texts are those of policy.
+func TestReadmeBounds(t *testing.T) {
+	for _, row := range marked(t, "fields intake.beginRequest").cells() {
+		most, ok := map[string]int{"sender": policy.MaxSender, "task": policy.MaxTask}[row[0]]
+		if said := strings.ReplaceAll(row[1], ",", ""); ok && said != fmt.Sprintf("text at most %d bytes", most) {
+			t.Errorf("the README says of %s %q, policy has %d bytes", row[0], row[1], most)
+		}
+	}
 }
 
 // Every file tool with its arguments is in the README.

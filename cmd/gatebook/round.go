@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -90,8 +91,8 @@ func agentFlag(s string) (events.AgentID, error) {
 	return id, nil
 }
 
-// begin asks with the handle of an agent's file, or with a new one that is in the
-// file before it is used: after a lost answer the next begin finds it.
+// roundBegin asks with the handle of an agent's file, or with a new one that is in
+// the file before it is used: after a lost answer the next begin finds it.
 func (a *App) roundBegin(ctx context.Context, channel events.ChannelID, q roundBegin) error {
 	dir, err := a.folder()
 	if err != nil {
@@ -178,7 +179,7 @@ func (a *App) begun(dir *datadir.Dir, q roundBegin, r roundFile, answer engine.R
 		return a.printJSON(answer)
 	}
 	fmt.Fprintf(a.Out, "round %s of conversation %s began; %s is talking (%s), profile %s\n",
-		answer.Round, answer.Conversation, answer.Principal, answer.Kind, answer.Profile)
+		answer.Round, answer.Conversation, answer.Principal, answer.Kind, cmp.Or(answer.Profile, "(the agent's longtime one)"))
 	switch {
 	case q.Profile != "" && q.Profile != answer.Profile:
 		fmt.Fprintf(a.Err, "gatebook: the profile %s is not given to %s here\n", events.Quote(q.Profile), events.Quote(q.Sender))
@@ -310,7 +311,7 @@ func (a *App) printRounds(page people.RoundsAnswer) error {
 			end = "open"
 		}
 		rows = append(rows, []string{
-			string(r.Round), string(r.Agent), string(r.Conversation), r.Principal, r.Profile,
+			string(r.Round), string(r.Agent), string(r.Conversation), r.Principal, orDash(r.Profile),
 			a.when(r.Begun), fmt.Sprint(r.Steps), end, clip(r.Task, 40),
 		})
 	}

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"strings"
+	"runtime/debug"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -59,11 +59,12 @@ func (a *App) serve(ctx context.Context, opt serveOptions) error {
 	if err != nil {
 		return err
 	}
+	a.collectLess()
 	err = n.run(ctx, func() error {
 		if err := dir.WriteAddress(n.bus.server.Addr()); err != nil {
 			return err
 		}
-		for _, w := range n.warnings {
+		for _, w := range n.warnings.all() {
 			fmt.Fprintln(a.Err, "gatebook: warning: "+w)
 		}
 		fmt.Fprintf(a.Out, "gatebook is ready on %s, data folder %s\n", n.bus.server.Addr(), dir.Path())
@@ -73,6 +74,18 @@ func (a *App) serve(ctx context.Context, opt serveOptions) error {
 		return nil
 	})
 	return errors.Join(err, n.close())
+}
+
+// collectLess makes the garbage collector run less often: the heap that stays is
+// a few megabytes, so by its default it would run many times a second under load.
+// Who sets the variables of the Go runtime has the last word.
+func (a *App) collectLess() {
+	if a.Getenv("GOGC") == "" {
+		debug.SetGCPercent(400)
+	}
+	if a.Getenv("GOMEMLIMIT") == "" {
+		debug.SetMemoryLimit(1 << 30)
+	}
 }
 
 // serveFolder opens the folder or makes it; first says that no engine ever ran
@@ -126,52 +139,32 @@ func (a *App) progress(what string, done, of events.Seq) {
 }
 
 // firstCatalog puts the file in force where nothing is, or where it only
-// narrows what is; what widens waits for an approver.
+// narrows what is; what widens waits for an approver. The loop has begun.
 func (n *node) firstCatalog(ctx context.Context) error {
 	next, err := compileFile(n.cfg.dir, toolNames(n.cfg.extra))
-	if err != nil && n.stores.catalog != "" {
+	now := n.engine.Catalog()
+	if err != nil && now != nil {
 		n.warn("the catalog file is not valid; what was in force stays in force: " + err.Error())
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	if next.Digest() == n.stores.catalog {
+	if now != nil && next.Digest() == now.Digest() {
 		return nil
 	}
 	act := engine.Act{By: events.Engine()}
-	if n.stores.catalog == "" {
+	if now == nil {
 		person, err := approvedFirst(n.cfg.dir, next)
 		if err != nil {
 			return err
 		}
 		act.By, act.Approves = events.Actor{Kind: events.ActorPerson, ID: string(person)}, true
-	} else if widens, err := n.widens(next); err != nil || widens {
+	} else if policy.Widens(policy.Compare(now, next)) {
 		n.warn("the catalog file differs from the catalog in force; see gatebook catalog diff, then gatebook catalog approve")
-		return err
+		return nil
 	}
 	return n.load(ctx, next, act)
-}
-
-func (n *node) widens(next *policy.Compiled) (bool, error) {
-	raw, err := n.blobs.Get(n.stores.catalog)
-	if err != nil {
-		return false, err
-	}
-	parsed, err := policy.ParseCatalog(raw)
-	if err != nil {
-		return false, err
-	}
-	now, err := policy.Compile(parsed, toolNames(n.cfg.extra)...)
-	if err != nil {
-		return false, err
-	}
-	for _, c := range policy.Compare(now, next) {
-		if c.Widens {
-			return true, nil
-		}
-	}
-	return false, nil
 }
 
 // load waits until the loop has answered.
@@ -193,5 +186,3 @@ func (n *node) load(ctx context.Context, next *policy.Compiled, act engine.Act) 
 		return context.Cause(ctx)
 	}
 }
-
-func (n *node) warn(text string) { n.warnings = append(n.warnings, strings.TrimSpace(text)) }

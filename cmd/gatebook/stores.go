@@ -29,10 +29,9 @@ type stores struct {
 	dir         *datadir.Dir
 	incarnation events.Incarnation
 	views       *pebblekv.Store
-	folder      string        // of the views
-	fresh       bool          // folder is new and not in use before adopt
-	aside       string        // a folder of views that did not open, for adopt to set aside
-	catalog     events.Digest // in force when the stores were opened
+	folder      string // of the views
+	fresh       bool   // folder is new and not in use before adopt
+	aside       string // a folder of views that did not open, for adopt to set aside
 	warnings    []string
 	rebuilt     string // why the views were built anew; empty where they were not
 
@@ -75,13 +74,9 @@ func openStores(ctx context.Context, cfg nodeConfig, b *bus) (_ *stores, err err
 		}
 	}
 	if err != nil {
-		return nil, err
+		return nil, err // s is closed
 	}
-	snap := s.views.Snapshot()
-	defer snap.Close()
-	state, err := projections.LoadState(snap)
-	s.catalog = state.Catalog
-	return s, err
+	return s, nil
 }
 
 func (s *stores) headNow() integrity.Head {

@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"gatebook/events"
@@ -43,10 +45,9 @@ func (v *violations) add(seen natsd.Violation) {
 		who = violator{action: "many"}
 	}
 	if v.count[who] == nil {
-		subject := seen.Subject
 		v.count[who] = &events.AccessRefused{
-			Account: who.account, Client: who.client, Action: who.action,
-			Subject: subject[:min(len(subject), events.MaxName)],
+			Account: who.account, Client: events.Cut(who.client, events.MaxName), Action: who.action,
+			Subject: events.Cut(seen.Subject, events.MaxName),
 		}
 	}
 	v.count[who].Count++
@@ -80,15 +81,56 @@ func (n *node) report(ctx context.Context) {
 	}
 }
 
-// left hands an agent's lost connection to the loop. The server's goroutine must
-// not wait, so a loop that is far behind misses it; the round then times out.
-func (n *node) left(d natsd.Disconnect) {
-	if d.Identity.Account != policy.AccountAgents || n.engine == nil {
-		return
+// attendance is agents' logins and their ends on their way to the loop, in order.
+// The server's goroutines must not wait for a loop that is behind.
+type attendance struct {
+	waiting chan engine.Command
+	missed  atomic.Int64 // found no place in waiting
+}
+
+// maxAttendance has room for all connections that a restart of the bus ends, and
+// for as many that come back.
+const maxAttendance = 2 * 4096
+
+func newAttendance() *attendance {
+	return &attendance{waiting: make(chan engine.Command, maxAttendance)}
+}
+
+func (a *attendance) add(c engine.Command) {
+	select {
+	case a.waiting <- c:
+	default:
+		a.missed.Add(1)
 	}
-	ctx, stop := context.WithTimeout(context.Background(), 100*time.Millisecond)
-	defer stop()
-	_ = n.engine.Submit(ctx, engine.Disconnected{
-		Agent: events.AgentID(d.Identity.Actor.ID), Connection: d.Name, Left: d.Left,
-	})
+}
+
+// joined hears of every login.
+func (n *node) joined(c natsd.Connect) {
+	if c.Identity.Account == policy.AccountAgents {
+		n.present.add(engine.Connected{Agent: events.AgentID(c.Identity.Actor.ID), Connection: c.Name})
+	}
+}
+
+// left hears of every login that ended. Where another connection of that name is
+// there, the process came back before the server noticed that it had gone.
+func (n *node) left(d natsd.Disconnect) {
+	if d.Identity.Account == policy.AccountAgents && d.Same == 0 {
+		n.present.add(engine.Disconnected{Agent: events.AgentID(d.Identity.Actor.ID), Connection: d.Name, Left: d.Left})
+	}
+}
+
+// attend hands over who came and who left. What was missed is only logged: a
+// round whose end was missed ends by its timeout.
+func (n *node) attend(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case c := <-n.present.waiting:
+			_ = n.engine.Submit(ctx, c) // fails only where the engine stops
+		}
+		if missed := n.present.missed.Swap(0); missed > 0 {
+			n.cfg.log("warn", fmt.Sprintf("%d logins and ends of logins were not noticed, because the engine was behind", missed))
+		}
+	}
 }

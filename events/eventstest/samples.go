@@ -119,7 +119,7 @@ func decided(text events.Personal) events.CallDecided {
 		Asset: "mcp:deploy", Reserved: 1_500_000,
 		Facts: events.CallFacts{
 			Phase: 2, Role: "writer", RoleVersion: 3, SessionProfile: "owner", LongtimeProfile: "base",
-			RoundOpen: true, HandleMatched: true, Degraded: true,
+			RoundOpen: true, HandleMatched: true,
 		},
 	}
 }

@@ -120,20 +120,31 @@ func (r *ReleaseAgent) decide(e *Engine, c *cycle) (plan, error) {
 	}}, nil
 }
 
-// afterRelease ends what a released agent had running and open; each by its own
-// event of a later cycle.
+// afterRelease ends what a released agent had running and open.
 func (e *Engine) afterRelease(agent events.AgentID) {
 	e.cancelAgent(agent, errGone)
-	snap := e.cfg.Store.Snapshot()
-	defer snap.Close()
-	page, err := projections.Rounds(snap, projections.RoundFilter{Agent: agent, OpenOnly: true, Limit: maxCommands})
-	if err != nil {
-		e.health.Set(TroubleBook, err.Error())
-		return
+	e.again = append(e.again, closeReleased{agent})
+}
+
+// closeReleased ends the rounds of a released agent, each by its own event of a
+// later cycle.
+type closeReleased struct{ agent events.AgentID }
+
+func (closeReleased) intent() bool { return false }
+
+func (closeReleased) refuse(string, string) {}
+
+func (r closeReleased) decide(e *Engine, c *cycle) (plan, error) {
+	page, err := projections.Rounds(c.tx, projections.RoundFilter{Agent: r.agent, OpenOnly: true, Limit: 1})
+	if err != nil || len(page.Rows) == 0 {
+		return plan{}, err
 	}
-	for _, row := range page.Rows {
-		e.again = append(e.again, closeRound{round: row.Round, gone: true})
-	}
+	row := page.Rows[0]
+	d := policy.CloseRound(roundFacts(row), events.RoundCancelled, errGone.Error())
+	return plan{agent: r.agent, actor: events.Engine(), facts: d.Events, release: func(events.Record) {
+		delete(e.present, row.Round)
+		e.again = append(e.again, r)
+	}}, nil
 }
 
 // SetPhase is a person's decision on the phase.
@@ -228,7 +239,7 @@ func (e *Engine) tellIdentities() (cut func()) {
 	defer snap.Close()
 	known, err := knownAgents(snap)
 	if err != nil {
-		e.health.Set(TroubleBook, err.Error())
+		e.broken = err
 		return func() {}
 	}
 	return e.cfg.Identities(policy.Identities(e.catalog, known))

@@ -100,10 +100,17 @@ func recorded(row projections.AuditRow) CallAnswer {
 	if row.CompletedSeq != 0 {
 		a.Seq = row.CompletedSeq
 	}
-	if row.Result.Blob != "" {
-		a.Cursor = int64(len(a.Preview))
-	}
+	a.Cursor = nextPiece(row.Result)
 	return a
+}
+
+// nextPiece is where the recorded result goes on after its preview; 0 where there
+// is no more of it.
+func nextPiece(r events.Result) int64 {
+	if r.Blob == "" {
+		return 0
+	}
+	return int64(len(r.Preview.Text))
 }
 
 // Notice is a message of the feed (audit.<agent>.<verdict or status>) or of an

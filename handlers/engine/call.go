@@ -17,13 +17,31 @@ type Call struct {
 	Args    tools.Args
 	Trace   string
 	Answer  Answer // nil where the caller gave no reply subject
+	// Settled, where not nil, hears once whether the call's arguments are named by
+	// an allowed call of the book.
+	Settled func(kept bool)
 
 	abandoned bool // answered "degraded" while its append was in doubt
 }
 
 func (*Call) intent() bool { return true }
 
+func (k *Call) about() events.AgentID { return k.Request.Agent }
+
 func (k *Call) refuse(code, reason string) {
+	k.settle(false)
+	k.deny(code, reason)
+}
+
+func (k *Call) settle(kept bool) {
+	if k.Settled != nil {
+		k.Settled(kept)
+		k.Settled = nil
+	}
+}
+
+// deny answers that nothing ran.
+func (k *Call) deny(code, reason string) {
 	k.Answer.send(CallAnswer{
 		State: StateFinal, Verdict: events.Deny, Status: events.StatusDenied,
 		Layer: events.LayerEngine, Rule: code, Reason: reason,
@@ -43,10 +61,13 @@ func (k *Call) decide(e *Engine, c *cycle) (plan, error) {
 	d := policy.DecideCall(c.catalog, k.Request, facts)
 	p := plan{agent: k.Request.Agent, actor: agentActor(k.Request.Agent), trace: k.Trace}
 	if d.Replays != "" {
-		p.release = func(events.Record) { e.answerRecorded(d.Replays, k.Answer, true) }
+		p.release = func(events.Record) {
+			k.settle(false)
+			e.answerRecorded(d.Replays, k.Answer)
+		}
 		return p, nil
 	}
-	d.Decided.Reason = e.masked(d.Decided.Reason)
+	d.Decided.Reason, _ = e.cfg.Redact.Text(d.Decided.Reason)
 	p.facts = []events.Event{d.Decided}
 	p.release = func(r events.Record) { e.releaseCall(k, d.Decided, r) }
 	return p, nil
@@ -89,6 +110,7 @@ func (e *Engine) releaseCall(k *Call, d events.CallDecided, at events.Record) {
 	seq := at.Seq
 	e.announce(k.Request.Agent, string(d.Verdict), Notice{Call: d.Call, Seq: seq, Tool: d.Tool.Name})
 	status, final := d.Verdict.Final()
+	k.settle(!final)
 	if final {
 		k.Answer.send(CallAnswer{
 			Call: d.Call, Seq: seq, State: StateFinal, Verdict: d.Verdict, Status: status,
@@ -117,43 +139,65 @@ type Outcome struct {
 	Answer     Answer
 }
 
-func (*Outcome) intent() bool { return true }
+// An outcome is a read: it is answered whatever the engine's health.
+func (*Outcome) intent() bool { return false }
 
 func (o *Outcome) refuse(code, reason string) { o.Answer.send(refused(code, reason)) }
 
 func (o *Outcome) decide(e *Engine, c *cycle) (plan, error) {
-	row, found, err := o.find(c)
+	row, may, err := o.find(c.tx)
 	if err != nil {
 		return plan{}, err
 	}
-	asked, _, err := projections.RoundByID(c.tx, o.Round)
-	if err != nil {
-		return plan{}, err
-	}
-	of, _, err := projections.RoundByID(c.tx, row.Round)
-	if err != nil {
-		return plan{}, err
-	}
-	if !found || !policy.MayAskOutcome(o.Agent, o.HandleHash, roundFacts(asked), roundFacts(of)) {
+	if !may {
 		return plan{
 			agent: o.Agent, actor: agentActor(o.Agent),
 			facts: []events.Event{events.AccessRefused{
 				Account: string(policy.AccountAgents), Client: string(o.Agent), Action: "outcome",
 				Subject: cut(string(o.Call)+o.Key, events.MaxName), Count: 1,
 			}},
-			release: func(events.Record) {
-				o.refuse("not_found", "no such call in a conversation of this handle")
-			},
+			release: func(events.Record) { o.refuse("not_found", noSuchCall) },
 		}, nil
 	}
 	return plan{release: func(events.Record) { o.release(e, row) }}, nil
 }
 
-func (o *Outcome) find(c *cycle) (projections.AuditRow, bool, error) {
+const noSuchCall = "no such call in a conversation of this handle"
+
+// find reads the call, and says whether there is one that the asker may hear of.
+func (o *Outcome) find(r projections.Reader) (row projections.AuditRow, may bool, err error) {
+	var found bool
 	if o.Call == "" {
-		return projections.CallByKey(c.tx, o.Round, o.Key)
+		row, found, err = projections.CallByKey(r, o.Round, o.Key)
+	} else {
+		row, found, err = projections.CallByID(r, o.Call)
 	}
-	return projections.CallByID(c.tx, o.Call)
+	if err != nil || !found {
+		return row, false, err
+	}
+	asked, _, err := projections.RoundByID(r, o.Round)
+	if err != nil {
+		return row, false, err
+	}
+	of, _, err := projections.RoundByID(r, row.Round)
+	return row, policy.MayAskOutcome(o.Agent, o.HandleHash, roundFacts(asked), roundFacts(of)), err
+}
+
+// readOutcome answers from the views while nothing can be recorded, a refusal
+// neither. It does not wait for an end that cannot be recorded.
+func (e *Engine) readOutcome(o *Outcome) {
+	snap := e.cfg.Store.Snapshot()
+	defer snap.Close()
+	row, may, err := o.find(snap)
+	switch {
+	case err != nil:
+		o.refuse("unreadable", "the views cannot be read; gatebook doctor says more")
+	case !may:
+		o.refuse("not_found", noSuchCall)
+	default:
+		o.Wait = false
+		o.release(e, row)
+	}
 }
 
 func (o *Outcome) release(e *Engine, row projections.AuditRow) {
@@ -161,7 +205,8 @@ func (o *Outcome) release(e *Engine, row projections.AuditRow) {
 	case row.Status == "" && o.Wait:
 		e.waiters[row.Call] = append(e.waiters[row.Call], o.Answer)
 	case o.Cursor > 0:
-		o.Answer.send(e.resultPage(row, o.Cursor))
+		// A blob may be large: reading it must not hold up the loop.
+		e.tools.Go(func() { o.Answer.send(e.resultPage(row, o.Cursor)) })
 	default:
 		o.Answer.send(recorded(row))
 	}
@@ -171,7 +216,7 @@ func (o *Outcome) release(e *Engine, row projections.AuditRow) {
 // positions of the redacted JSON text and joined by the caller.
 func (e *Engine) resultPage(row projections.AuditRow, from int64) any {
 	if row.Result.Blob == "" {
-		return refused("no_more", "the recorded result is whole in the preview")
+		return refused("no_more", "no more of the result was recorded than its preview")
 	}
 	data, err := e.cfg.Blobs.Get(row.Result.Blob)
 	if err != nil {
@@ -189,14 +234,14 @@ func (e *Engine) resultPage(row projections.AuditRow, from int64) any {
 
 // answerRecorded gives the recorded answer of a call, or waits for it where the
 // call is still running.
-func (e *Engine) answerRecorded(id events.CallID, answer Answer, wait bool) {
+func (e *Engine) answerRecorded(id events.CallID, answer Answer) {
 	snap := e.cfg.Store.Snapshot()
 	defer snap.Close()
 	row, found, err := projections.CallByID(snap, id)
 	switch {
 	case err != nil || !found:
 		answer.send(refused("unreadable", "the recorded call cannot be read; gatebook doctor says more"))
-	case row.Status == "" && wait && answer != nil:
+	case row.Status == "" && answer != nil:
 		e.waiters[id] = append(e.waiters[id], func(v any) {
 			if a, ok := v.(CallAnswer); ok {
 				a.Replayed = true

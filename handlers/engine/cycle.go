@@ -63,6 +63,14 @@ func (e *Engine) newCycle() *cycle {
 	return &cycle{tx: e.cfg.Store.Begin(), after: e.last, catalog: e.catalog}
 }
 
+func (c *cycle) commands() []Command {
+	var all []Command
+	for _, p := range c.plans {
+		all = append(all, p.cmd)
+	}
+	return all
+}
+
 func (c *cycle) last() events.Seq { return c.after + events.Seq(c.count) }
 
 // decisions are the records of each plan that has any.
@@ -88,8 +96,9 @@ func (e *Engine) plan(c *cycle, cmd Command) (fits bool, err error) {
 	}
 	p.cmd = cmd
 	drafts, err := e.stamp(c, &p)
-	if errors.Is(err, events.ErrTooLarge) || errors.Is(err, events.ErrID) {
-		cmd.refuse("too_large", err.Error())
+	var odd *encodeError
+	if errors.As(err, &odd) {
+		e.unrecordable(cmd, odd)
 		return true, nil
 	}
 	if err != nil {
@@ -116,6 +125,22 @@ func (e *Engine) plan(c *cycle, cmd Command) (fits bool, err error) {
 	return true, nil
 }
 
+// encodeError is a fact that cannot be written. It concerns the one command
+// that led to it and must not stop the others.
+type encodeError struct{ error }
+
+func (e *encodeError) Unwrap() error { return e.error }
+
+// unrecordable refuses a command whose facts cannot be written. The end of a call
+// is written all the same, without its texts.
+func (e *Engine) unrecordable(cmd Command, why *encodeError) {
+	if end, ok := cmd.(*toolEnd); ok && !end.bare {
+		e.again = append(e.again, end.strip())
+		return
+	}
+	e.turnAway(cmd, "unrecordable", why.Error())
+}
+
 // stamp makes drafts and records of a plan's facts: only the engine says when,
 // by whom, under which catalog, and at which sequence.
 func (e *Engine) stamp(c *cycle, p *plan) ([]events.Draft, error) {
@@ -138,7 +163,7 @@ func (e *Engine) stamp(c *cycle, p *plan) ([]events.Draft, error) {
 		}
 		drafts[i] = events.Draft{Meta: meta, Event: fact}
 		if p.records[i], err = events.Encode(drafts[i]); err != nil {
-			return nil, err
+			return nil, &encodeError{err}
 		}
 		p.records[i].Seq = c.after + events.Seq(c.count+i+1)
 	}

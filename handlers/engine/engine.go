@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -25,6 +26,7 @@ type Blobs interface {
 // Redactor masks secrets in canonical JSON. Safe for concurrent use.
 type Redactor interface {
 	JSON(jsontext.Value) (redacted jsontext.Value, changed bool, err error)
+	Text(string) (redacted string, changed bool)
 }
 
 // Config is what an engine needs. All fields but those that say so are required.
@@ -66,6 +68,7 @@ type Engine struct {
 	in     chan Command
 	ended  chan Command  // outcomes of tools; drained whatever happens
 	done   chan struct{} // closed when Run has returned
+	tools  sync.WaitGroup
 	health Health
 	// inForce is the catalog for readers outside of the loop.
 	inForce atomic.Pointer[policy.Compiled]
@@ -83,6 +86,8 @@ type Engine struct {
 	running  map[events.CallID]*run
 	busy     map[events.AgentID]int // running tools
 	held     map[events.AgentID][]heldCall
+	turned   map[refusal]int64 // refused without a record, to be counted into one
+	broken   error             // why the loop must end
 	present  map[events.RoundID]presence
 
 	drained   chan struct{} // closed Drain after the context ended
@@ -101,6 +106,7 @@ func New(cfg Config) *Engine {
 		running: map[events.CallID]*run{},
 		busy:    map[events.AgentID]int{},
 		held:    map[events.AgentID][]heldCall{},
+		turned:  map[refusal]int64{},
 		present: map[events.RoundID]presence{},
 	}
 }
@@ -140,16 +146,24 @@ func (e *Engine) Submit(ctx context.Context, c Command) error {
 
 // refuseAll answers what waits when no loop will.
 func (e *Engine) refuseAll() {
-	for _, cmd := range e.takeWaiting(nil) {
-		cmd.refuse("stopped", e.reason())
+	for {
+		waiting := e.takeWaiting(nil)
+		for _, cmd := range waiting {
+			cmd.refuse("stopped", e.reason())
+		}
+		if len(waiting) == 0 {
+			return
+		}
 	}
 }
 
 // Run is the loop. It returns nil after ctx ended and everything that ran is in
 // the book, and an error where it cannot go on: a replaced writer
-// ([events.ErrConflict]), damage ([projections.ErrOrder], [events.ErrGap]) or a
-// broken view store ([projections.ErrStore]).
+// ([events.ErrConflict]), damage ([integrity.ErrDamage], [events.ErrGap],
+// [projections.ErrOrder], [projections.ErrFold]) or a broken view store
+// ([projections.ErrStore]).
 func (e *Engine) Run(ctx context.Context) error {
+	defer e.tools.Wait()
 	defer close(e.done)
 	defer e.cancelTools()
 	defer context.AfterFunc(ctx, e.startDrain)()
@@ -174,9 +188,12 @@ func (e *Engine) Run(ctx context.Context) error {
 			continue
 		}
 		if err := e.settle(c); err != nil {
-			return err
+			return e.refuseWaiting(err)
 		}
 		e.release(c, len(c.plans))
+		if e.broken != nil {
+			return e.refuseWaiting(e.broken)
+		}
 	}
 }
 
@@ -200,7 +217,11 @@ func (e *Engine) collect(ctx context.Context, tick <-chan time.Time) ([]Command,
 		case c := <-e.in:
 			work = append(work, c)
 		case <-tick:
-			work = append(work, e.due()...)
+			due, err := e.due()
+			if err != nil {
+				return nil, err
+			}
+			work = append(work, due...)
 		case <-ctx.Done():
 			return e.drainStep(work)
 		}
@@ -232,14 +253,13 @@ func (e *Engine) takeWaiting(work []Command) []Command {
 func (e *Engine) decide(work []Command) (*cycle, error) {
 	c := e.newCycle()
 	for i, cmd := range work {
-		if !e.health.OK() && cmd.intent() {
-			cmd.refuse("degraded", e.reason())
+		if !e.health.OK() && e.notNow(cmd) {
 			continue
 		}
 		fits, err := e.plan(c, cmd)
 		if err != nil {
 			c.tx.Discard()
-			e.again = work[i:]
+			e.again = append(c.commands(), work[i:]...)
 			return nil, err
 		}
 		if !fits {

@@ -40,6 +40,7 @@ type house struct {
 	clock   *handClock
 	catalog *policy.Compiled
 	room    func() error
+	reopen  func() error
 	// drainTime is how long a stop may take.
 	drainTime time.Duration
 
@@ -76,6 +77,9 @@ func (h *house) start() {
 	must(h.tb, err)
 	h.engine = engine.New(engine.Config{
 		Log: h.log, Reopen: func(ctx context.Context) (events.Log, error) {
+			if h.reopen != nil {
+				return nil, h.reopen()
+			}
 			_, err := h.log.State(ctx)
 			return h.log, err
 		},

@@ -86,16 +86,23 @@ func TestNoRecordNoAction(t *testing.T) {
 		for h.engine.Health().OK() {
 			yield(t)
 		}
-		select {
-		case v := <-answer:
-			t.Errorf("answered without a record: %+v", v)
-		default:
+		if a := (<-answer).(engine.CallAnswer); a.State != engine.StateRunning || len(a.Result) > 0 || a.Status != "" {
+			t.Errorf("answered without a record: %+v", a)
 		}
 		if a := h.call(r.Round, "one", "k2", "y"); a.Verdict != events.Deny {
 			t.Errorf("while degraded: %+v", a)
 		}
+		outcome := func() engine.CallAnswer {
+			return h.ask(func(a engine.Answer) engine.Command {
+				return &engine.Outcome{Agent: "alice", Round: r.Round, HandleHash: hashOf("one"), Key: "k", Wait: true, Answer: a}
+			}).(engine.CallAnswer)
+		}
+		if a := outcome(); a.State != engine.StateRunning {
+			t.Errorf("a read while degraded: %+v", a)
+		}
 		h.log.SetDown(false)
-		if a := (<-answer).(engine.CallAnswer); a.Status != events.StatusOK {
+		waitHealthy(t, h)
+		if a := outcome(); a.Status != events.StatusOK || a.Preview == "" {
 			t.Errorf("after recovery: %+v", a)
 		}
 		if n := h.probe.count("y"); n != 0 {

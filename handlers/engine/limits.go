@@ -1,17 +1,26 @@
 package engine
 
-import "time"
+import (
+	"time"
+
+	"gatebook/events"
+)
 
 // Every bound of the loop in one place.
 const (
 	// maxCommands is how many commands one cycle decides.
 	maxCommands = 400
 	// maxCycleEvents and maxCycleBytes keep a cycle within one atomic batch.
-	maxCycleEvents = 1000
+	maxCycleEvents = events.MaxBatchEvents
 	maxCycleBytes  = 3 << 20
 	// waiting is how many prepared commands wait for the loop before the intake
 	// workers wait too.
 	waiting = 1024
+	// maxHeld is how many notes wait for a book that does not answer; more of
+	// them are dropped, because nobody waits for a note.
+	maxHeld = 4 * waiting
+	// maxText bounds a reason or an error of a tool, in bytes.
+	maxText = 1 << 10
 	// MaxAnswer is the size of a request or an answer, in bytes of JSON.
 	MaxAnswer = 768 << 10
 	// answerHead is room for what stands beside the result in an answer.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"gatebook/events"
+	"gatebook/handlers/integrity"
 	"gatebook/projections"
 )
 
@@ -23,11 +24,13 @@ func (e *Engine) resolve(ctx context.Context, c *cycle, cause error) error {
 	e.failures++
 	if e.failures > 1 {
 		if err := e.refuseFor(min(retryFirst*time.Duration(e.failures), retryMost)); err != nil {
+			e.again = append(c.commands(), e.again...)
 			return err
 		}
 	}
 	durable, err := e.readBack(ctx, c, e.failures > 1 || needsReopen(cause))
 	if err != nil {
+		e.again = append(c.commands(), e.again...)
 		return err
 	}
 	if err := e.foldBack(c, durable); err != nil {
@@ -36,9 +39,11 @@ func (e *Engine) resolve(ctx context.Context, c *cycle, cause error) error {
 	n := e.durablePlans(c, len(durable))
 	e.release(c, n)
 	for _, p := range c.plans[n:] {
-		if !answered(p.cmd) {
-			e.again = append(e.again, p.cmd)
+		if k, ok := p.cmd.(*Call); ok && k.abandoned {
+			k.settle(false) // its caller was told that nothing would run
+			continue
 		}
+		e.again = append(e.again, p.cmd)
 	}
 	e.health.Clear(TroubleBook)
 	return nil
@@ -56,17 +61,67 @@ func needsReopen(cause error) bool {
 func (e *Engine) abandon(c *cycle) {
 	for _, p := range c.plans {
 		if k, ok := p.cmd.(*Call); ok && len(p.records) > 0 {
-			k.refuse("degraded", e.reason()+"; whether this call is recorded is not known yet: ask for its outcome by its key")
+			k.deny("degraded", e.reason()+"; whether this call is recorded is not known yet: ask for its outcome by its key")
 			k.abandoned, k.Answer = true, nil
 		}
 	}
 }
 
-// answered says that a command needs no second decision: its caller was told
-// that nothing would run.
-func answered(cmd Command) bool {
-	k, ok := cmd.(*Call)
-	return ok && k.abandoned
+// letGo answers those who wait for the end of a call that will not be recorded
+// before the loop ends.
+func (e *Engine) letGo() {
+	for id, waiters := range e.waiters {
+		delete(e.waiters, id)
+		for _, w := range waiters {
+			w.send(CallAnswer{
+				Call: id, State: StateRunning, Verdict: events.Allow,
+				Reason: "the end of this call cannot be recorded now; ask for its outcome later",
+			})
+		}
+	}
+}
+
+// refusal is what is counted into one event per second.
+type refusal struct {
+	agent  events.AgentID
+	reason string
+	second events.Instant
+}
+
+// turnAway refuses a command that leaves no record of its own, and counts it.
+func (e *Engine) turnAway(cmd Command, code, reason string) {
+	cmd.refuse(code, reason)
+	r := refusal{reason: code, second: events.InstantOf(e.cfg.Clock.Wall().Truncate(time.Second))}
+	if a, ok := cmd.(interface{ about() events.AgentID }); ok {
+		r.agent = a.about()
+	}
+	if cmd.intent() && (len(e.turned) < maxHeld || e.turned[r] > 0) {
+		e.turned[r]++
+	}
+}
+
+// takeTurned gives what was counted, to be recorded, and begins anew.
+func (e *Engine) takeTurned() []Command {
+	var work []Command
+	for r, n := range e.turned {
+		work = append(work, Note{Agent: r.agent, Fact: events.IntakeRefused{Reason: r.reason, Count: n, Second: r.second}})
+	}
+	clear(e.turned)
+	return work
+}
+
+// notNow answers a command that the engine does not act on now, and says whether
+// it did: intents are refused, outcomes are read from the views.
+func (e *Engine) notNow(cmd Command) bool {
+	if o, ok := cmd.(*Outcome); ok {
+		e.readOutcome(o)
+		return true
+	}
+	if cmd.intent() {
+		e.turnAway(cmd, "degraded", e.reason())
+		return true
+	}
+	return false
 }
 
 // readBack reads what the log holds after the cycle's start, refusing intents
@@ -139,7 +194,8 @@ func ours(c *cycle, records []events.Record) error {
 
 // fatal says that trying again cannot help: another writer, or damage.
 func fatal(err error) bool {
-	return errors.Is(err, events.ErrConflict) || errors.Is(err, events.ErrGap) || errors.Is(err, events.ErrSettings)
+	return errors.Is(err, events.ErrConflict) || errors.Is(err, events.ErrGap) || errors.Is(err, events.ErrSettings) ||
+		errors.Is(err, integrity.ErrDamage)
 }
 
 // foldBack folds what is durable by the ordinary fold.
@@ -185,9 +241,10 @@ func (e *Engine) refuseFor(pause time.Duration) error {
 	for {
 		select {
 		case cmd := <-e.in:
-			if cmd.intent() {
-				cmd.refuse("degraded", e.reason())
-			} else {
+			if e.notNow(cmd) {
+				continue
+			}
+			if _, note := cmd.(Note); !note || len(e.again) < maxHeld {
 				e.again = append(e.again, cmd)
 			}
 		case <-timer.C:

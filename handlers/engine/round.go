@@ -14,6 +14,8 @@ type BeginRound struct {
 
 func (*BeginRound) intent() bool { return true }
 
+func (b *BeginRound) about() events.AgentID { return b.Request.Agent }
+
 func (b *BeginRound) refuse(code, reason string) { b.Answer.send(refused(code, reason)) }
 
 func (b *BeginRound) decide(e *Engine, c *cycle) (plan, error) {
@@ -67,7 +69,7 @@ func reach(who events.Actor, account policy.Account, action, subject string, no 
 			Subject: cut(subject, events.MaxName), Count: 1,
 		}},
 		release: func(events.Record) {
-			answer.send(Refused{Problem{Code: no.Code, Reason: no.Reason, Round: no.Round}})
+			answer.send(Refused{Problem{Code: string(no.Code), Reason: no.Reason, Round: no.Round}})
 		},
 	}
 }
@@ -166,6 +168,8 @@ type Attach struct {
 
 func (*Attach) intent() bool { return true }
 
+func (a *Attach) about() events.AgentID { return a.Agent }
+
 func (a *Attach) refuse(code, reason string) { a.Answer.send(refused(code, reason)) }
 
 func (a *Attach) decide(e *Engine, c *cycle) (plan, error) {
@@ -205,16 +209,40 @@ func (d Disconnected) decide(e *Engine, c *cycle) (plan, error) {
 	}}, nil
 }
 
-// due is what time itself brings: rounds to end.
-func (e *Engine) due() []Command {
+// Connected says that an agent's connection is there (again).
+type Connected struct {
+	Agent      events.AgentID
+	Connection string // its name
+}
+
+func (Connected) intent() bool { return false }
+
+func (Connected) refuse(string, string) {}
+
+func (d Connected) decide(e *Engine, _ *cycle) (plan, error) {
+	return plan{release: func(events.Record) {
+		for round, p := range e.present {
+			if p.agent == d.Agent && (p.connection == "" || p.connection == d.Connection) {
+				p.gone = false
+				e.present[round] = p
+			}
+		}
+	}}, nil
+}
+
+// due is what time itself brings: rounds to end, counts to record.
+func (e *Engine) due() ([]Command, error) {
 	now, jumped := e.time.now()
 	if jumped != nil {
-		return []Command{noteJump{*jumped}}
+		return []Command{noteJump{*jumped}}, nil
 	}
-	if e.time.held || !e.health.OK() {
-		return nil // expiry waits until a person accepts the clock
+	if !e.health.OK() {
+		return nil, nil
 	}
-	var work []Command
+	work := e.takeTurned()
+	if e.time.held {
+		return work, nil // expiry waits until a person accepts the clock
+	}
 	for round, p := range e.present {
 		if p.gone && now.Sub(p.since) >= goneAfter {
 			work = append(work, closeRound{round: round, gone: true})
@@ -224,13 +252,12 @@ func (e *Engine) due() []Command {
 	defer snap.Close()
 	rows, err := projections.Due(snap, now, maxCommands)
 	if err != nil {
-		e.health.Set(TroubleBook, err.Error())
-		return nil
+		return nil, err
 	}
 	for _, row := range rows {
 		work = append(work, closeRound{round: row.Round})
 	}
-	return work
+	return work, nil
 }
 
 func channelActor(id events.ChannelID) events.Actor {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"gatebook/events"
@@ -44,7 +43,7 @@ func (e *Engine) startTool(k *Call, d events.CallDecided, cause events.EventID) 
 	e.busy[k.Request.Agent]++
 	env := tools.Env{Agent: k.Request.Agent, Call: d.Call, Round: d.Round, Now: e.time.base}
 	limit := limits.ToolTime.Duration()
-	go func() {
+	e.tools.Go(func() {
 		defer cancel(nil)
 		ctx, stop := context.WithTimeoutCause(ctx, limit, errToolTime)
 		defer stop()
@@ -57,10 +56,12 @@ func (e *Engine) startTool(k *Call, d events.CallDecided, cause events.EventID) 
 		if err == nil {
 			err = e.keepResult(end, result)
 		}
-		end.fail(ctx, err)
-		end.done.Error, end.done.Reason = e.masked(end.done.Error), e.masked(end.done.Reason)
-		e.ended <- end
-	}()
+		end.fail(ctx, err, e.cfg.Redact.Text)
+		select {
+		case e.ended <- end:
+		case <-e.done: // the next start ends the call as unknown
+		}
+	})
 }
 
 // heldCall is an allowed call whose agent has as many tools running as it may.
@@ -134,26 +135,6 @@ func await(ctx context.Context, k *Call, env tools.Env) (jsontext.Value, error) 
 	case <-grace.C:
 		return nil, errStuck
 	}
-}
-
-// masked is a text for the book: an error or a reason may repeat what an argument
-// said.
-func (e *Engine) masked(text string) string {
-	if text == "" {
-		return ""
-	}
-	raw, err := json.Marshal(text, jsontext.AllowInvalidUTF8(true))
-	if err == nil {
-		raw, _, err = e.cfg.Redact.JSON(raw)
-	}
-	var plain string
-	if err == nil {
-		err = json.Unmarshal(raw, &plain)
-	}
-	if err != nil {
-		return "[unredactable]"
-	}
-	return plain
 }
 
 // keepResult fills in what the book keeps of a result, before the outcome

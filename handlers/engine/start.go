@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"gatebook/events"
+	"gatebook/handlers/integrity"
 	"gatebook/policy"
 	"gatebook/projections"
 )
@@ -33,7 +34,20 @@ func (e *Engine) begin(ctx context.Context) error {
 		e.again = append(e.again, noteJump{*jumped})
 	}
 	e.again = append(e.again, &closeOpen{upTo: e.last}, &enrol{})
-	return nil
+	return e.closeReleased()
+}
+
+// closeReleased ends what a former writer had no time to end.
+func (e *Engine) closeReleased() error {
+	snap := e.cfg.Store.Snapshot()
+	defer snap.Close()
+	known, err := knownAgents(snap)
+	for _, k := range known {
+		if k.Released {
+			e.again = append(e.again, closeReleased{k.Agent})
+		}
+	}
+	return err
 }
 
 func (e *Engine) loadState(ctx context.Context) (projections.State, error) {
@@ -150,9 +164,15 @@ func (e *Engine) drainStep(work []Command) ([]Command, error) {
 
 // refuseWaiting ends the loop: whoever still waits hears that nothing was done.
 func (e *Engine) refuseWaiting(err error) error {
-	if !errors.Is(err, errDrained) {
+	switch {
+	case errors.Is(err, errDrained):
+	case errors.Is(err, integrity.ErrDamage), errors.Is(err, events.ErrGap),
+		errors.Is(err, projections.ErrOrder), errors.Is(err, projections.ErrFold):
 		e.health.Set(TroubleDamage, err.Error())
+	default:
+		e.health.Set(TroubleBook, err.Error())
 	}
+	e.letGo()
 	for _, cmd := range e.again {
 		cmd.refuse("stopped", e.reason())
 	}

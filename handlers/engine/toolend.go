@@ -17,18 +17,33 @@ type toolEnd struct {
 	cause  events.EventID
 	done   events.CallCompleted
 	result jsontext.Value // unredacted, in memory only
+	bare   bool           // its texts were taken away
+}
+
+// strip gives the end without what a tool wrote: what became of the call is then
+// known to its caller only.
+func (t *toolEnd) strip() *toolEnd {
+	d := t.done
+	return &toolEnd{agent: t.agent, cause: t.cause, bare: true, done: events.CallCompleted{
+		Call: d.Call, Round: d.Round, Status: events.StatusUnknown, Executor: d.Executor, Duration: d.Duration,
+		Reason: "the end of the call could not be recorded as it was",
+	}}
 }
 
 // fail sets the status: which end an error is says its type or the reason why
 // the tool's context ended.
-func (t *toolEnd) fail(ctx context.Context, err error) {
+func (t *toolEnd) fail(ctx context.Context, err error, mask func(string) (string, bool)) {
+	text := func(s string) string {
+		masked, _ := mask(s)
+		return cut(masked, maxText)
+	}
 	var no *tools.Refused
 	why := context.Cause(ctx)
 	switch d := &t.done; {
 	case err == nil:
 		d.Status = events.StatusOK
 	case errors.As(err, &no):
-		d.Status, d.Layer, d.Rule, d.Reason = events.StatusDenied, events.LayerTool, no.Rule, cut(no.Reason, 1024)
+		d.Status, d.Layer, d.Rule, d.Reason = events.StatusDenied, events.LayerTool, cut(no.Rule, events.MaxName), text(no.Reason)
 	case errors.Is(err, errStuck):
 		d.Status, d.Reason = events.StatusUnknown, errStuck.Error()
 	case errors.Is(why, errToolTime):
@@ -36,7 +51,7 @@ func (t *toolEnd) fail(ctx context.Context, err error) {
 	case why != nil:
 		d.Status, d.Reason = events.StatusCancelled, why.Error()
 	default:
-		d.Status, d.Error = events.StatusError, cut(err.Error(), 1024)
+		d.Status, d.Error = events.StatusError, text(err.Error())
 	}
 }
 
@@ -50,7 +65,7 @@ func (t *toolEnd) decide(e *Engine, c *cycle) (plan, error) {
 		return plan{}, err
 	}
 	if !found || row.Status != "" { // it has its one end already
-		return plan{release: func(events.Record) { delete(e.running, t.done.Call) }}, nil
+		return plan{release: func(events.Record) { e.stopped(t.done.Call) }}, nil
 	}
 	return plan{
 		agent: t.agent, actor: events.Engine(), cause: t.cause, facts: []events.Event{t.done},
@@ -72,7 +87,7 @@ func (e *Engine) releaseEnd(t *toolEnd, seq events.Seq) {
 		answer.Result = t.result
 	} else {
 		answer.Preview, answer.Truncated = d.Result.Preview.Text, true
-		answer.Cursor = int64(len(answer.Preview))
+		answer.Cursor = nextPiece(d.Result)
 	}
 	waiters := e.waiters[d.Call]
 	delete(e.waiters, d.Call)

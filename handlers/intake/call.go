@@ -1,49 +1,62 @@
 package intake
 
 import (
+	"context"
 	"errors"
 	"regexp"
-	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"gatebook/events"
 	"gatebook/handlers/engine"
+	"gatebook/handlers/strictjson"
 	"gatebook/policy"
 )
-
-// builtin is the owner of the tools that the engine itself runs.
-const builtin = "builtin"
 
 // call makes the command of a tool call. A malformed one goes to the loop as
 // well, so that its refusal is in the book.
 func (i *Intake) call(agent events.AgentID, data []byte, answer engine.Answer) engine.Command {
 	cmd := &engine.Call{Answer: answer, Request: policy.CallRequest{Agent: agent}}
-	var r callRequest
-	if bad := strict(data, &r); bad != nil {
-		cmd.Request.Malformed = bad
+	if args, ok := i.read(cmd, data); ok {
+		i.keepArguments(cmd, args)
+	} else {
 		i.keepRaw(&cmd.Request, data)
-		return cmd
 	}
-	cmd.Trace = r.Trace
+	if bad := cmd.Request.Malformed; bad != nil {
+		// Whose names these are is not known: they may be the sender's own text.
+		cmd.Request.Malformed = &policy.Malformed{
+			Field: i.foreign(bad.Field, events.MaxName), Reason: i.foreign(bad.Reason, maxReason),
+		}
+	}
+	return cmd
+}
+
+// read takes a request over, and says whether it had arguments that could be
+// read. What is wrong is in the command's Malformed.
+func (i *Intake) read(cmd *engine.Call, data []byte) (args jsontext.Value, ok bool) {
+	var r callRequest
+	if bad := strictjson.Decode(data, &r); bad != nil {
+		cmd.Request.Malformed = bad
+		return nil, false
+	}
 	i.fill(&cmd.Request, r)
 	if cmd.Request.Malformed != nil {
-		i.keepRaw(&cmd.Request, data)
-		return cmd
+		return nil, false
 	}
-	args := r.Args
+	args = r.Args
 	if len(args) == 0 {
 		args = jsontext.Value("{}")
 	}
 	if err := args.Canonicalize(); err != nil {
-		cmd.Request.Malformed = malformed(err)
-		i.keepRaw(&cmd.Request, data)
-		return cmd
+		cmd.Request.Malformed = strictjson.Fault(err)
+		return nil, false
 	}
-	i.keepArguments(&cmd.Request, args)
 	i.decodeArguments(cmd, args)
-	return cmd
+	if cmd.Request.Malformed == nil {
+		cmd.Trace = r.Trace
+	}
+	return args, true
 }
 
 // fill takes over the fields of a request that can be checked without the book.
@@ -51,24 +64,36 @@ func (i *Intake) fill(req *policy.CallRequest, r callRequest) {
 	round, bad := ulidField[events.RoundID]("round", r.Round)
 	hash, noHandle := handleHash(r.Handle)
 	bad = firstFault(bad, noHandle,
-		short("key", r.Key, events.MaxName), short("tool", r.Tool, events.MaxName), short("traceparent", r.Trace, 64))
+		short("key", r.Key, events.MaxName), i.noSecret("key", r.Key, r.Handle),
+		short("tool", r.Tool, events.MaxName), traceParent(r.Trace, r.Handle))
 	if r.Tool == "" {
 		bad = firstFault(bad, &policy.Malformed{Field: "tool", Reason: "missing"})
 	}
 	req.Round, req.HandleHash, req.Malformed = round, hash, bad
-	req.Key, req.Tool = cutName(r.Key), events.ToolKey{Owner: builtin, Name: cutName(r.Tool)}
+	if bad == nil { // a refusal records no key, and this one may be a secret
+		req.Key = r.Key
+	}
+	name := r.Tool
+	if _, known := i.cfg.Tools.Lookup(name); !known {
+		name = i.foreign(name, events.MaxName)
+	}
+	req.Tool = events.ToolKey{Owner: policy.OwnerBuiltin, Name: name}
 }
 
-func cutName(s string) string {
-	for n := min(len(s), events.MaxName); ; n-- {
-		if n == len(s) || utf8.RuneStart(s[n]) {
-			return s[:n]
-		}
-	}
+// anyHandle is what may be a round's handle in a text of an agent.
+var anyHandle = regexp.MustCompile(`[0-9A-Fa-f]{32,}`)
+
+// handleMask stands where a handle may have stood.
+const handleMask = "[handle]"
+
+// foreign is text for names that an agent made up: it masks handles as well.
+func (i *Intake) foreign(s string, most int) string {
+	return i.text(anyHandle.ReplaceAllLiteralString(s, handleMask), most)
 }
 
 // keepArguments fills in what the book keeps of canonical arguments.
-func (i *Intake) keepArguments(req *policy.CallRequest, args jsontext.Value) {
+func (i *Intake) keepArguments(cmd *engine.Call, args jsontext.Value) {
+	req := &cmd.Request
 	a := &req.Arguments
 	a.Size, a.MAC = int64(len(args)), i.cfg.MAC(args)
 	redacted, changed, err := i.cfg.Redact.JSON(args)
@@ -80,24 +105,25 @@ func (i *Intake) keepArguments(req *policy.CallRequest, args jsontext.Value) {
 		a.Text = events.Plain(string(redacted))
 		return
 	}
-	a.Text, a.Truncated = events.Plain(preview(redacted)), true
-	digest, err := i.cfg.Blobs.Put(redacted)
+	a.Text, a.Truncated = events.Plain(events.Cut(string(redacted), events.MaxPreview)), true
+	if !cmd.Known || req.Malformed != nil {
+		return // refused for certain, and the blob of a refused call is not kept
+	}
+	digest, release, err := i.cfg.Blobs.Hold(redacted)
 	if err != nil {
 		req.Unkept = true
 		return
 	}
 	a.Blob = digest
+	cmd.Settled = func(kept bool) { i.settle(kept, release) }
 }
-
-// anyHandle is what may be a round's handle in a request that was not read.
-var anyHandle = regexp.MustCompile(`[0-9A-Fa-f]{32,}`)
 
 // keepRaw keeps a redacted beginning of a request that is no request. Its handle
 // is masked with everything that could be one: the book never holds a handle.
 func (i *Intake) keepRaw(req *policy.CallRequest, data []byte) {
 	a := &req.Arguments
 	a.Size, a.MAC = int64(len(data)), i.cfg.MAC(data)
-	data = anyHandle.ReplaceAllLiteral(data, []byte("[handle]"))
+	data = anyHandle.ReplaceAllLiteral(data, []byte(handleMask))
 	// As a JSON string the bytes are JSON whatever they were.
 	text, err := json.Marshal(string(data), jsontext.AllowInvalidUTF8(true))
 	if err == nil {
@@ -113,15 +139,7 @@ func (i *Intake) keepRaw(req *policy.CallRequest, data []byte) {
 	if json.Unmarshal(text, &plain) != nil {
 		plain = string(unredactable)
 	}
-	a.Text, a.Truncated = events.Plain(preview([]byte(plain))), true
-}
-
-func preview(text []byte) string {
-	n := min(len(text), events.MaxPreview)
-	for n < len(text) && n > 0 && !utf8.RuneStart(text[n]) {
-		n--
-	}
-	return string(text[:n])
+	a.Text, a.Truncated = events.Plain(events.Cut(plain, events.MaxPreview)), true
 }
 
 // decodeArguments lets the tool read its arguments, once.
@@ -140,5 +158,44 @@ func (i *Intake) decodeArguments(cmd *engine.Call, args jsontext.Value) {
 		cmd.Request.Malformed = &policy.Malformed{Field: "args", Reason: "not the tool's arguments"}
 	default:
 		cmd.Args, cmd.Request.Paths = decoded.Args, decoded.Paths
+	}
+}
+
+// settle lets go of a blob once its call is decided. The loop must not wait for
+// the disk: what may have to be removed is left to [Intake.Run].
+func (i *Intake) settle(kept bool, release func(bool) error) {
+	if kept {
+		_ = release(true) // fails only in a removal
+		return
+	}
+	i.mu.Lock()
+	i.refusedBlobs = append(i.refusedBlobs, release)
+	i.mu.Unlock()
+	select {
+	case i.sweep <- struct{}{}:
+	default:
+	}
+}
+
+// sweepAll removes the blobs of refused calls until ctx ends.
+func (i *Intake) sweepAll(ctx context.Context) {
+	for {
+		select {
+		case <-i.sweep:
+		case <-ctx.Done():
+			i.sweepNow()
+			return
+		}
+		i.sweepNow()
+	}
+}
+
+func (i *Intake) sweepNow() {
+	i.mu.Lock()
+	all := i.refusedBlobs
+	i.refusedBlobs = nil
+	i.mu.Unlock()
+	for _, release := range all {
+		_ = release(false) // what could not be removed is an orphan, and goes as one
 	}
 }

@@ -32,14 +32,28 @@ type Message struct {
 type Loop interface {
 	Submit(context.Context, engine.Command) error
 	Catalog() *policy.Compiled
+	Health() *engine.Health
+}
+
+// Blobs keeps large arguments of calls that are not decided yet; release says
+// whether an event names them. Safe for concurrent use.
+type Blobs interface {
+	Hold(data []byte) (d events.Digest, release func(keep bool) error, err error)
+}
+
+// Redactor masks secrets, in canonical JSON and in plain text. Safe for
+// concurrent use.
+type Redactor interface {
+	JSON(jsontext.Value) (redacted jsontext.Value, changed bool, err error)
+	Text(string) (redacted string, changed bool)
 }
 
 // Config is what an intake needs; every field is required.
 type Config struct {
 	Loop   Loop
 	Tools  *tools.Registry
-	Blobs  engine.Blobs
-	Redact engine.Redactor
+	Blobs  Blobs
+	Redact Redactor
 	MAC    func([]byte) events.MAC
 	// Send gives an answer to a reply subject of an account; it must not block.
 	Send    func(policy.Account, string, any)
@@ -52,20 +66,17 @@ type Intake struct {
 	cfg   Config
 	queue *queue
 
-	mu      sync.Mutex
-	refused map[refusal]int64
-}
+	counts *counts
+	// sweep has one token while refusedBlobs is not empty.
+	sweep chan struct{}
 
-// refusal is what is counted into one event per second.
-type refusal struct {
-	agent  events.AgentID
-	reason string
-	second events.Instant
+	mu           sync.Mutex
+	refusedBlobs []func(keep bool) error
 }
 
 // New prepares an intake. Nothing is processed before [Intake.Run].
 func New(cfg Config) *Intake {
-	return &Intake{cfg: cfg, queue: newQueue(queuedBytes), refused: map[refusal]int64{}}
+	return &Intake{cfg: cfg, queue: newQueue(queuedBytes), counts: newCounts(), sweep: make(chan struct{}, 1)}
 }
 
 // Agent takes a message of intent.<agent>.<verb>.
@@ -75,20 +86,25 @@ func (i *Intake) Agent(m Message) { i.accept(policy.AccountAgents, m) }
 func (i *Intake) Channel(m Message) { i.accept(policy.AccountChannels, m) }
 
 func (i *Intake) accept(account policy.Account, m Message) {
-	_, who, _, ok := split(m.Subject)
+	_, who, verb, ok := split(m.Subject)
 	if !ok {
 		return // no identity can publish it
 	}
 	if m.Reply != "" && !strings.HasPrefix(m.Reply, policy.InboxOf(who)) {
-		i.record(account, who, m.Reply)
+		// Nothing is answered: it would speak with the engine's voice to somebody else.
+		i.count(account, who, codeReply, m.Reply)
+		return
+	}
+	if i.degraded(account, verb) {
+		i.turnDown(account, who, verb, m)
 		return
 	}
 	if len(m.Data) > engine.MaxAnswer {
-		i.turnAway(account, who, m, "too_large", "a request has at most 768 KiB")
+		i.turnAway(account, who, m, codeTooLarge, "a request has at most 768 KiB")
 		return
 	}
 	if !i.queue.push(string(account)+"/"+who, m, i.cfg.Loop.Catalog().Limits().QueuedCalls) {
-		i.turnAway(account, who, m, "busy", "too many of your requests wait; ask again when some are answered")
+		i.turnAway(account, who, m, codeBusy, "too many of your requests wait; ask again when some are answered")
 	}
 }
 
@@ -102,33 +118,41 @@ func split(subject string) (first, id, verb string, ok bool) {
 	return first, id, verb, ok && id != ""
 }
 
-// record says that a reply subject would have led elsewhere. Nothing is answered.
-func (i *Intake) record(account policy.Account, who, reply string) {
-	i.count(refusal{agent: agentOf(account, who), reason: "reply outside the own inbox: " + events.Quote(reply)})
+// degraded says that a request is refused at once because nothing can be recorded
+// now: what has to be recorded first would only fill memory and the disk. Reading
+// goes on.
+func (i *Intake) degraded(account policy.Account, verb string) bool {
+	return !i.cfg.Loop.Health().OK() && !(account == policy.AccountAgents && verb == verbOutcome)
+}
+
+// turnDown refuses because the engine does not act. A call gets the answer that
+// the loop gives then.
+func (i *Intake) turnDown(account policy.Account, who, verb string, m Message) {
+	reason := "the engine does not act now (" + strings.Join(i.cfg.Loop.Health().Why(), "; ") + "); nothing was done, ask again later"
+	var answer any = engine.Refused{Error: engine.Problem{Code: codeDegraded, Reason: reason}}
+	if account == policy.AccountAgents && verb == verbCall {
+		answer = engine.CallAnswer{
+			State: engine.StateFinal, Verdict: events.Deny, Status: events.StatusDenied,
+			Layer: events.LayerEngine, Rule: codeDegraded, Reason: reason,
+		}
+	}
+	i.count(account, who, codeDegraded, m.Subject)
+	if m.Reply != "" {
+		i.cfg.Send(account, m.Reply, answer)
+	}
 }
 
 // turnAway refuses without the loop: counted, answered at once.
 func (i *Intake) turnAway(account policy.Account, who string, m Message, code, reason string) {
-	i.count(refusal{agent: agentOf(account, who), reason: code})
+	i.count(account, who, code, m.Subject)
 	if m.Reply != "" {
 		i.cfg.Send(account, m.Reply, engine.Refused{Error: engine.Problem{Code: code, Reason: reason}})
 	}
 }
 
-func (i *Intake) count(r refusal) {
-	r.second = events.InstantOf(i.cfg.Now().Truncate(time.Second))
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	if len(i.refused) < 4096 || i.refused[r] > 0 {
-		i.refused[r]++
-	}
-}
-
-func agentOf(account policy.Account, who string) events.AgentID {
-	if account == policy.AccountAgents {
-		return events.AgentID(who)
-	}
-	return ""
+func (i *Intake) count(account policy.Account, who, code, subject string) {
+	second := events.InstantOf(i.cfg.Now().Truncate(time.Second))
+	i.counts.add(refusal{account, who, code}, second, func() string { return i.foreign(subject, events.MaxName) })
 }
 
 // Run works until ctx ends and returns when every worker has.
@@ -138,6 +162,7 @@ func (i *Intake) Run(ctx context.Context) {
 		all.Go(func() { i.work(ctx) })
 	}
 	all.Go(func() { i.report(ctx) })
+	all.Go(func() { i.sweepAll(ctx) })
 	all.Wait()
 }
 
@@ -148,15 +173,23 @@ func (i *Intake) work(ctx context.Context) {
 			return
 		}
 		if cmd := i.command(m); cmd != nil {
-			// The context ends only when the engine stops; the caller then hears
-			// nothing, which is what an engine that is gone says.
-			_ = i.cfg.Loop.Submit(ctx, cmd)
+			i.submit(ctx, cmd)
 		}
 		i.queue.done(who)
 	}
 }
 
-// report hands the counts of past seconds to the engine.
+// submit hands a command over. That fails only when the engine stops; the caller
+// then hears nothing, which is what an engine that is gone says.
+func (i *Intake) submit(ctx context.Context, cmd engine.Command) {
+	err := i.cfg.Loop.Submit(ctx, cmd)
+	if k, ok := cmd.(*engine.Call); ok && err != nil && k.Settled != nil {
+		k.Settled(false) // it was not taken, so nobody else says so
+	}
+}
+
+// report hands the counts of past seconds to the engine. While that cannot record
+// them they wait.
 func (i *Intake) report(ctx context.Context) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
@@ -166,21 +199,20 @@ func (i *Intake) report(ctx context.Context) {
 			return
 		case <-tick.C:
 		}
-		for r, n := range i.takeCounts() {
-			_ = i.cfg.Loop.Submit(ctx, engine.Note{Agent: r.agent, Fact: events.IntakeRefused{
-				Reason: r.reason, Count: n, Second: r.second,
-			}})
+		if !i.cfg.Loop.Health().OK() {
+			continue
+		}
+		for _, note := range i.counts.take() {
+			_ = i.cfg.Loop.Submit(ctx, note)
 		}
 	}
 }
 
-func (i *Intake) takeCounts() map[refusal]int64 {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	taken := i.refused
-	i.refused = map[refusal]int64{}
-	return taken
-}
+// The verbs of agents that are more than a name in [Intake.command].
+const (
+	verbCall    = "call"
+	verbOutcome = "outcome"
+)
 
 // command decodes one message. Nil means that it was answered here.
 func (i *Intake) command(m Message) engine.Command {
@@ -189,23 +221,27 @@ func (i *Intake) command(m Message) engine.Command {
 	if first == "channel" {
 		account = policy.AccountChannels
 	}
+	if i.degraded(account, verb) { // since it was queued
+		i.turnDown(account, who, verb, m)
+		return nil
+	}
 	var answer engine.Answer
 	if m.Reply != "" {
 		answer = func(v any) { i.cfg.Send(account, m.Reply, v) }
 	}
 	switch {
-	case account == policy.AccountAgents && verb == "call":
+	case account == policy.AccountAgents && verb == verbCall:
 		return i.call(events.AgentID(who), m.Data, answer)
-	case account == policy.AccountAgents && verb == "outcome":
-		return i.orRefuse(account, who, m)(decodeOutcome(events.AgentID(who), m.Data, answer))
+	case account == policy.AccountAgents && verb == verbOutcome:
+		return i.orRefuse(account, who, m)(i.decodeOutcome(events.AgentID(who), m.Data, answer))
 	case account == policy.AccountAgents && verb == "attach":
-		return i.orRefuse(account, who, m)(decodeAttach(events.AgentID(who), m.Data, answer))
+		return i.orRefuse(account, who, m)(i.decodeAttach(events.AgentID(who), m.Data, answer))
 	case account == policy.AccountChannels && verb == "round.begin":
-		return i.orRefuse(account, who, m)(decodeBegin(events.ChannelID(who), m.Data, answer))
+		return i.orRefuse(account, who, m)(i.decodeBegin(events.ChannelID(who), m.Data, answer))
 	case account == policy.AccountChannels && verb == "round.end":
-		return i.orRefuse(account, who, m)(decodeEnd(events.ChannelID(who), m.Data, answer))
+		return i.orRefuse(account, who, m)(i.decodeEnd(events.ChannelID(who), m.Data, answer))
 	}
-	i.turnAway(account, who, m, "unknown_verb", "no such request: "+events.Quote(m.Subject))
+	i.turnAway(account, who, m, codeUnknownVerb, "no such request: "+events.Quote(m.Subject))
 	return nil
 }
 
@@ -215,7 +251,7 @@ func (i *Intake) orRefuse(account policy.Account, who string, m Message) func(en
 		if bad == nil {
 			return cmd
 		}
-		i.turnAway(account, who, m, "invalid", bad.Error())
+		i.turnAway(account, who, m, codeInvalid, bad.Error())
 		return nil
 	}
 }

@@ -1,15 +1,14 @@
 package intake
 
 import (
-	"errors"
-	"io"
+	"regexp"
 	"strings"
 
-	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"gatebook/events"
 	"gatebook/handlers/engine"
+	"gatebook/handlers/strictjson"
 	"gatebook/policy"
 )
 
@@ -58,43 +57,6 @@ type endRequest struct {
 	Reason     string `json:"reason,omitzero"`
 }
 
-// strict decodes one JSON value: exact names, no duplicates, nothing unknown,
-// nothing behind it.
-func strict(data []byte, into any) *policy.Malformed {
-	return malformed(json.Unmarshal(data, into, json.RejectUnknownMembers(true)))
-}
-
-// malformed says where a decoding error lies, without quoting values.
-func malformed(err error) *policy.Malformed {
-	if err == nil {
-		return nil
-	}
-	bad := &policy.Malformed{Field: "request", Reason: "not one strict JSON object"}
-	var semantic *json.SemanticError
-	var syntax *jsontext.SyntacticError
-	switch {
-	case errors.As(err, &semantic) && errors.Is(semantic.Err, json.ErrUnknownName):
-		bad.Field, bad.Reason = field(semantic.JSONPointer), "unknown field"
-	case errors.As(err, &semantic):
-		bad.Field, bad.Reason = field(semantic.JSONPointer), "wrong type: "+semantic.JSONKind.String()
-	case errors.As(err, &syntax) && errors.Is(syntax.Err, jsontext.ErrDuplicateName):
-		bad.Field, bad.Reason = field(syntax.JSONPointer), "given twice"
-	case errors.As(err, &syntax):
-		bad.Field, bad.Reason = field(syntax.JSONPointer), "not valid JSON"
-	case errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF):
-		bad.Reason = "ends too early"
-	}
-	return bad
-}
-
-func field(p jsontext.Pointer) string {
-	name := strings.ReplaceAll(strings.TrimPrefix(string(p), "/"), "/", ".")
-	if name == "" {
-		return "request"
-	}
-	return events.Quote(name)
-}
-
 // handleHash is what the book keeps of a handle.
 func handleHash(handle string) (events.Digest, *policy.Malformed) {
 	if len(handle) != 32 || strings.Trim(handle, "0123456789abcdef") != "" {
@@ -119,6 +81,39 @@ func short(name, s string, most int) *policy.Malformed {
 	return nil
 }
 
+// maxReason bounds the reason that a channel gives for an end, in bytes.
+const maxReason = 1 << 10
+
+// text is what an event may have of a foreign text: masked, then cut, so that no
+// half of a secret is left at the edge.
+func (i *Intake) text(s string, most int) string {
+	masked, _ := i.cfg.Redact.Text(s)
+	return events.Cut(masked, most)
+}
+
+// noSecret refuses a text that is compared by its exact bytes, and recorded, where
+// it would have to be masked; the handle, where there is one, is a secret too.
+func (i *Intake) noSecret(name, s, handle string) *policy.Malformed {
+	if _, secret := i.cfg.Redact.Text(s); secret || handle != "" && strings.Contains(s, handle) {
+		return &policy.Malformed{Field: name, Reason: "looks like a secret"}
+	}
+	return nil
+}
+
+// traceForm is the traceparent of W3C Trace Context, version 00.
+var traceForm = regexp.MustCompile(`^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$`)
+
+// traceParent checks a traceparent; none is fine.
+func traceParent(s, handle string) *policy.Malformed {
+	switch {
+	case s != "" && !traceForm.MatchString(s):
+		return &policy.Malformed{Field: "traceparent", Reason: "want 00-<32>-<16>-<2> lower-case hexadecimal digits"}
+	case handle != "" && strings.Contains(s, handle):
+		return &policy.Malformed{Field: "traceparent", Reason: "holds the round's handle"}
+	}
+	return nil
+}
+
 func firstFault(faults ...*policy.Malformed) *policy.Malformed {
 	for _, f := range faults {
 		if f != nil {
@@ -128,14 +123,15 @@ func firstFault(faults ...*policy.Malformed) *policy.Malformed {
 	return nil
 }
 
-func decodeOutcome(agent events.AgentID, data []byte, answer engine.Answer) (engine.Command, *policy.Malformed) {
+func (i *Intake) decodeOutcome(agent events.AgentID, data []byte, answer engine.Answer) (engine.Command, *policy.Malformed) {
 	var r outcomeRequest
-	if bad := strict(data, &r); bad != nil {
+	if bad := strictjson.Decode(data, &r); bad != nil {
 		return nil, bad
 	}
 	round, bad := ulidField[events.RoundID]("round", r.Round)
 	hash, noHandle := handleHash(r.Handle)
-	bad = firstFault(bad, noHandle, short("key", r.Key, events.MaxName))
+	bad = firstFault(bad, noHandle, short("key", r.Key, events.MaxName),
+		i.noSecret("key", r.Key, r.Handle))
 	var call events.CallID
 	if r.Call != "" {
 		var noCall *policy.Malformed
@@ -153,9 +149,9 @@ func decodeOutcome(agent events.AgentID, data []byte, answer engine.Answer) (eng
 	}, nil
 }
 
-func decodeAttach(agent events.AgentID, data []byte, answer engine.Answer) (engine.Command, *policy.Malformed) {
+func (i *Intake) decodeAttach(agent events.AgentID, data []byte, answer engine.Answer) (engine.Command, *policy.Malformed) {
 	var r attachRequest
-	if bad := strict(data, &r); bad != nil {
+	if bad := strictjson.Decode(data, &r); bad != nil {
 		return nil, bad
 	}
 	round, bad := ulidField[events.RoundID]("round", r.Round)
@@ -166,18 +162,19 @@ func decodeAttach(agent events.AgentID, data []byte, answer engine.Answer) (engi
 	return &engine.Attach{Agent: agent, Round: round, HandleHash: hash, Connection: r.Connection, Answer: answer}, nil
 }
 
-func decodeBegin(channel events.ChannelID, data []byte, answer engine.Answer) (engine.Command, *policy.Malformed) {
+func (i *Intake) decodeBegin(channel events.ChannelID, data []byte, answer engine.Answer) (engine.Command, *policy.Malformed) {
 	var r beginRequest
-	if bad := strict(data, &r); bad != nil {
+	if bad := strictjson.Decode(data, &r); bad != nil {
 		return nil, bad
 	}
 	hash, bad := digestField("handle_hash", r.HandleHash)
 	bad = firstFault(bad,
-		short("sender", r.Sender, events.MaxName), short("profile", r.Profile, events.MaxName),
-		short("task", r.Task, 4096), short("model", r.Model, events.MaxName))
+		short("sender", r.Sender, policy.MaxSender), short("profile", r.Profile, events.MaxName),
+		short("task", r.Task, policy.MaxTask), short("model", r.Model, events.MaxName))
 	if _, err := events.ParseAgentID(r.Agent); err != nil {
 		bad = firstFault(bad, &policy.Malformed{Field: "agent", Reason: "not an agent's id"})
 	}
+	bad = firstFault(bad, i.noSecret("agent", r.Agent, "")) // a refusal records it
 	var conversation events.ConversationID
 	if r.Conversation != "" {
 		var no *policy.Malformed
@@ -189,22 +186,25 @@ func decodeBegin(channel events.ChannelID, data []byte, answer engine.Answer) (e
 	}
 	return &engine.BeginRound{Answer: answer, Request: policy.RoundRequest{
 		Channel: channel, Agent: events.AgentID(r.Agent), Conversation: conversation, Fresh: r.Fresh,
-		Sender: r.Sender, Profile: r.Profile, HandleHash: hash, Task: r.Task, Model: r.Model,
+		Sender: r.Sender, SenderText: i.text(r.Sender, policy.MaxSender),
+		// A profile that looks like a secret is none that a catalog declares.
+		Profile: i.text(r.Profile, events.MaxName), HandleHash: hash,
+		Task: i.text(r.Task, policy.MaxTask), Model: i.text(r.Model, events.MaxName),
 	}}, nil
 }
 
-func decodeEnd(channel events.ChannelID, data []byte, answer engine.Answer) (engine.Command, *policy.Malformed) {
+func (i *Intake) decodeEnd(channel events.ChannelID, data []byte, answer engine.Answer) (engine.Command, *policy.Malformed) {
 	var r endRequest
-	if bad := strict(data, &r); bad != nil {
+	if bad := strictjson.Decode(data, &r); bad != nil {
 		return nil, bad
 	}
 	round, bad := ulidField[events.RoundID]("round", r.Round)
 	hash, noHash := digestField("handle_hash", r.HandleHash)
-	if bad = firstFault(bad, noHash, short("reason", r.Reason, 1024)); bad != nil {
+	if bad = firstFault(bad, noHash, short("reason", r.Reason, maxReason)); bad != nil {
 		return nil, bad
 	}
 	return &engine.EndRound{Answer: answer, Request: policy.RoundEndRequest{
-		Channel: channel, Round: round, HandleHash: hash, End: events.RoundEnd(r.End), Reason: r.Reason,
+		Channel: channel, Round: round, HandleHash: hash, End: events.RoundEnd(r.End), Reason: i.text(r.Reason, maxReason),
 	}}, nil
 }
 

@@ -4,6 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"gatebook/handlers/redact"
+	"gatebook/handlers/strictjson"
 	"gatebook/policy"
 )
 
@@ -25,14 +27,14 @@ func TestStrict(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var r callRequest
-			bad := strict([]byte(c.body), &r)
+			bad := strictjson.Decode([]byte(c.body), &r)
 			if bad == nil || !strings.Contains(bad.Field, c.field) || bad.Reason == "" {
 				t.Errorf("%s gives %+v", c.body, bad)
 			}
 		})
 	}
 	var r callRequest
-	if bad := strict([]byte(`{`+round+`,`+handle+`,"tool":"x","args":{"a":1}}`), &r); bad != nil {
+	if bad := strictjson.Decode([]byte(`{`+round+`,`+handle+`,"tool":"x","args":{"a":1}}`), &r); bad != nil {
 		t.Errorf("(control) %v", bad)
 	}
 }
@@ -52,12 +54,13 @@ func TestHandleForm(t *testing.T) {
 func FuzzRequests(f *testing.F) {
 	f.Add([]byte(`{"round":"01ARZ3NDEKTSV4RRFFQ69G5FAV","handle":"0123456789abcdef0123456789abcdef","call":"01ARZ3NDEKTSV4RRFFQ69G5FAV"}`))
 	f.Add([]byte(`{"agent":"alice","sender":"anna","handle_hash":"` + strings.Repeat("0", 64) + `"}`))
+	i := New(Config{Redact: redact.New()})
 	f.Fuzz(func(t *testing.T, data []byte) {
 		for _, decode := range []func() *policy.Malformed{
-			func() *policy.Malformed { _, bad := decodeOutcome("alice", data, nil); return bad },
-			func() *policy.Malformed { _, bad := decodeAttach("alice", data, nil); return bad },
-			func() *policy.Malformed { _, bad := decodeBegin("terminal", data, nil); return bad },
-			func() *policy.Malformed { _, bad := decodeEnd("terminal", data, nil); return bad },
+			func() *policy.Malformed { _, bad := i.decodeOutcome("alice", data, nil); return bad },
+			func() *policy.Malformed { _, bad := i.decodeAttach("alice", data, nil); return bad },
+			func() *policy.Malformed { _, bad := i.decodeBegin("terminal", data, nil); return bad },
+			func() *policy.Malformed { _, bad := i.decodeEnd("terminal", data, nil); return bad },
 		} {
 			if bad := decode(); bad != nil && (bad.Field == "" || bad.Reason == "") {
 				t.Errorf("a fault without field or reason: %+v", bad)

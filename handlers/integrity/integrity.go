@@ -168,35 +168,42 @@ type Position struct {
 	Damage   string
 }
 
-// Scrub compares the whole book with the tree, in slices, so that its snapshots
-// are short. Pause is called between slices and ends the scrub by an error.
-// It returns a *Damage where it found one, and reports its position after
-// every slice.
-func Scrub(ctx context.Context, log events.Log, store projections.Store, pause func(context.Context) error, report func(Position)) error {
-	for done := events.Seq(0); ; {
-		snap := store.Snapshot()
-		known, err := projections.LoadState(snap)
-		if err == nil && done < known.Seq {
-			upTo := known
-			upTo.Seq = min(done+Newest, known.Seq)
-			err = compare(ctx, log, snap, upTo, done+1, nil)
-			done = upTo.Seq
+// Scrub compares the book with the tree from after a position on, in slices, so
+// that its snapshots are short. Pause is called between slices and ends the scrub
+// by an error. Report hears of every slice. The error is a *Damage, that of
+// pause, or that of a log or store that did not answer: then whoever called goes
+// on later from the last position.
+func Scrub(ctx context.Context, log events.Log, store projections.Store, from events.Seq, pause func(context.Context) error, report func(Position)) error {
+	for done := from; ; {
+		upTo, of, err := scrubSlice(ctx, log, store, done)
+		var damage *Damage
+		if errors.As(err, &damage) {
+			report(Position{Done: done, Of: of, Damage: err.Error()})
 		}
-		_ = snap.Close()
-		pos := Position{Done: done, Of: known.Seq}
 		if err != nil {
-			pos.Damage = err.Error()
-			report(pos)
 			return err
 		}
-		report(pos)
-		if done >= known.Seq {
+		done = upTo
+		report(Position{Done: done, Of: of})
+		if done >= of {
 			return nil
 		}
 		if err := pause(ctx); err != nil {
 			return err
 		}
 	}
+}
+
+func scrubSlice(ctx context.Context, log events.Log, store projections.Store, done events.Seq) (upTo, of events.Seq, err error) {
+	snap := store.Snapshot()
+	defer snap.Close()
+	known, err := projections.LoadState(snap)
+	if err != nil || done >= known.Seq {
+		return done, known.Seq, err
+	}
+	slice := known
+	slice.Seq = min(done+Newest, known.Seq)
+	return slice.Seq, known.Seq, compare(ctx, log, snap, slice, done+1, nil)
 }
 
 // Tip is the head that the views stand for now.

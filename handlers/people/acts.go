@@ -50,7 +50,7 @@ func (h *Handler) releaseAgent(r request) any {
 		if _, err := events.ParseAgentID(string(q.Agent)); err != nil {
 			return nil, no("invalid", err.Error())
 		}
-		return &engine.ReleaseAgent{Act: a, Agent: q.Agent, Reason: q.Reason}, nil
+		return &engine.ReleaseAgent{Act: a, Agent: q.Agent, Reason: h.text(q.Reason, maxReason)}, nil
 	})
 }
 

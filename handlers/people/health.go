@@ -9,6 +9,7 @@ import (
 // HealthAnswer is what doctor shows.
 type HealthAnswer struct {
 	About
+	Warnings  []string       `json:"warnings,omitzero"`
 	OK        bool           `json:"ok"`
 	Troubles  []string       `json:"troubles"`
 	Seq       events.Seq     `json:"seq"`
@@ -31,7 +32,7 @@ func (h *Handler) health(request) any {
 		}
 		scrub := h.cfg.Scrub()
 		a := HealthAnswer{
-			About: h.cfg.About, OK: h.cfg.Loop.Health().OK(), Troubles: h.cfg.Loop.Health().Why(),
+			About: h.cfg.About, Warnings: h.cfg.Warnings(), OK: h.cfg.Loop.Health().OK(), Troubles: h.cfg.Loop.Health().Why(),
 			Seq: state.Seq, Catalog: state.Catalog, Phase: h.cfg.Loop.Catalog().PhaseInForce(state.Phase),
 			ClockHeld: state.ClockHeld, Time: state.Time,
 			ScrubDone: scrub.Done, ScrubOf: scrub.Of, Damage: scrub.Damage, Tools: h.cfg.Tools.Names(),
@@ -77,9 +78,10 @@ func (h *Handler) catalog(request) any {
 			return a, nil
 		}
 		a.File = next.Digest()
-		for _, c := range policy.Compare(h.cfg.Loop.Catalog(), next) {
+		changes := policy.Compare(h.cfg.Loop.Catalog(), next)
+		a.Widens = policy.Widens(changes)
+		for _, c := range changes {
 			a.Changes = append(a.Changes, Change{c.Path, c.Text, c.Widens})
-			a.Widens = a.Widens || c.Widens
 		}
 		return a, nil
 	})

@@ -19,14 +19,12 @@ package people
 
 import (
 	"context"
-	"errors"
 	"strings"
-
-	"github.com/go-json-experiment/json"
 
 	"gatebook/events"
 	"gatebook/handlers/engine"
 	"gatebook/handlers/integrity"
+	"gatebook/handlers/strictjson"
 	"gatebook/policy"
 	"gatebook/projections"
 )
@@ -55,8 +53,12 @@ type Config struct {
 	CatalogFile func() (*policy.Compiled, error)
 	// Scrub is how far the background check of the book is.
 	Scrub func() integrity.Position
-	Send  func(subject string, answer any)
-	About About
+	// Redact masks the secrets in people's texts before an event has them.
+	Redact interface{ Text(string) (string, bool) }
+	Send   func(subject string, answer any)
+	About  About
+	// Warnings are what an operator should know of this run, as of now.
+	Warnings func() []string
 }
 
 // About is what does not change while an engine runs.
@@ -64,7 +66,6 @@ type About struct {
 	Version     string             `json:"version"`
 	Writer      events.WriterID    `json:"writer"`
 	Incarnation events.Incarnation `json:"incarnation"`
-	Warnings    []string           `json:"warnings,omitzero"`
 }
 
 // Handler answers people.
@@ -118,7 +119,7 @@ func (h *Handler) Handle(ctx context.Context, m Message) {
 	r := request{ctx: ctx, person: events.PersonID(who), approves: kind == "review", data: m.Data}
 	if !underOne(m.Reply, inboxes(kind, who)) {
 		_ = h.cfg.Loop.Submit(ctx, engine.Note{Fact: events.AccessRefused{
-			Account: string(policy.AccountPeople), Client: who, Action: "reply", Subject: shorten(m.Reply), Count: 1,
+			Account: string(policy.AccountPeople), Client: who, Action: "reply", Subject: h.text(m.Reply, events.MaxName), Count: 1,
 		}})
 		return
 	}
@@ -157,7 +158,14 @@ func underOne(reply string, inboxes []string) bool {
 	return false
 }
 
-func shorten(s string) string { return s[:min(len(s), events.MaxName)] }
+// maxReason bounds a person's reason, in bytes; policy may cut more.
+const maxReason = 1 << 10
+
+// text is what an event may have of a foreign text: masked, then cut.
+func (h *Handler) text(s string, most int) string {
+	masked, _ := h.cfg.Redact.Text(s)
+	return events.Cut(masked, most)
+}
 
 func no(code, reason string) engine.Refused {
 	return engine.Refused{Error: engine.Problem{Code: code, Reason: reason}}
@@ -168,15 +176,10 @@ func decode(data []byte, into any) any {
 	if len(data) == 0 {
 		return nil
 	}
-	err := json.Unmarshal(data, into, json.RejectUnknownMembers(true))
-	var semantic *json.SemanticError
-	switch {
-	case err == nil:
-		return nil
-	case errors.As(err, &semantic):
-		return no("invalid", "field "+events.Quote(string(semantic.JSONPointer))+" does not fit")
+	if bad := strictjson.Decode(data, into); bad != nil {
+		return no("invalid", bad.Error())
 	}
-	return no("invalid", "not one strict JSON object")
+	return nil
 }
 
 // observable says which agents the person may see.

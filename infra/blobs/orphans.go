@@ -35,15 +35,15 @@ func (s *Store) Orphans(olderThan events.Instant, named func(events.Digest) bool
 	return orphans, nil
 }
 
-// RemoveOrphan deletes a blob unless it was put again since olderThan, and says
-// whether it did.
+// RemoveOrphan deletes a blob unless it was put again since olderThan or somebody
+// holds it, and says whether it did.
 func (s *Store) RemoveOrphan(d events.Digest, olderThan events.Instant) (bool, error) {
 	s.clean.Lock()
 	defer s.clean.Unlock()
 	if _, err := events.ParseDigest(string(d)); err != nil {
 		return false, err
 	}
-	if !s.before(string(d), olderThan) {
+	if s.isHeld(d) || !s.before(string(d), olderThan) {
 		return false, nil
 	}
 	return true, s.Remove(d)

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"time"
 
 	"gatebook/events"
 )
@@ -31,10 +32,13 @@ type Store struct {
 	// clean is held for reading while a blob is put and for writing while one is
 	// removed as an orphan, so that none goes between "it is there" and its name.
 	clean sync.RWMutex
+
+	mu   sync.Mutex // held for moments only, never over the disk
+	held map[events.Digest]*hold
 }
 
-// Open takes the folder at dir, which is there. now is engine time; it dates the
-// files, for [Store.Orphans].
+// Open takes the folder at dir, which is there. now dates the
+// files, for [Store.Orphans]: the wall clock, which cleaning compares with too.
 func Open(dir string, now func() events.Instant) (*Store, error) {
 	if !filepath.IsAbs(dir) {
 		return nil, fmt.Errorf("blobs: folder %s is not an absolute path", events.Quote(dir))
@@ -46,7 +50,7 @@ func Open(dir string, now func() events.Instant) (*Store, error) {
 	if !info.IsDir() {
 		return nil, fmt.Errorf("blobs: %s is not a folder", events.Quote(dir))
 	}
-	return &Store{dir: dir, now: now}, nil
+	return &Store{dir: dir, now: now, held: map[events.Digest]*hold{}}, nil
 }
 
 // Put stores data and gives its digest. Where it is stored already it is only
@@ -58,21 +62,27 @@ func (s *Store) Put(data []byte) (events.Digest, error) {
 	d := events.DigestOf(data)
 	s.clean.RLock()
 	defer s.clean.RUnlock()
-	if err := s.put(d, data); err != nil {
+	if _, err := s.put(d, data); err != nil {
 		return "", fmt.Errorf("put blob %s: %w", d, err)
 	}
+	s.spare(d)
 	return d, nil
 }
 
-func (s *Store) put(d events.Digest, data []byte) error {
+// put says whether the file is new.
+func (s *Store) put(d events.Digest, data []byte) (created bool, err error) {
 	path, now := s.path(d), s.now().Time()
 	info, err := os.Lstat(path)
 	if err == nil && info.Mode().IsRegular() && info.Size() == int64(len(data)) {
 		if err := os.Chtimes(path, now, now); err != nil {
-			return err
+			return false, err
 		}
-		return s.sync() // whoever renamed it may not have come so far
+		return false, s.sync() // whoever renamed it may not have come so far
 	}
+	return errors.Is(err, fs.ErrNotExist), s.write(path, data, now)
+}
+
+func (s *Store) write(path string, data []byte, now time.Time) error {
 	f, err := os.CreateTemp(s.dir, temporary) // mode 0600
 	if err != nil {
 		return err

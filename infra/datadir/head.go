@@ -17,7 +17,7 @@ type Head struct {
 	// Size is the number of leaves, which is the last sequence.
 	Size events.Seq `json:"size"`
 	Root tlog.Hash  `json:"root"`
-	// Time is engine time of the writing.
+	// Time is the wall clock's at the writing, for people; nothing depends on it.
 	Time events.Instant `json:"time"`
 }
 

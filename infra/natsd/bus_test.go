@@ -31,6 +31,7 @@ type bus struct {
 	*Server
 	t           *testing.T
 	violations  chan Violation
+	connects    chan Connect
 	disconnects chan Disconnect
 	engine      *nats.Conn // ENGINE
 	stream      jetstream.Stream
@@ -48,6 +49,7 @@ func (b *bus) config(dir string) Config {
 			id, ok := b.ids[k]
 			return id, ok
 		},
+		OnConnect:    func(c Connect) { b.connects <- c },
 		OnDisconnect: func(d Disconnect) { b.disconnects <- d },
 		OnViolation:  func(v Violation) { b.violations <- v },
 		Log:          func(string, string) {},
@@ -57,7 +59,7 @@ func (b *bus) config(dir string) Config {
 func newBus(t *testing.T) *bus {
 	t.Helper()
 	b := &bus{t: t, ids: map[events.PublicKey]policy.Identity{},
-		violations: make(chan Violation, 1000), disconnects: make(chan Disconnect, 1000)}
+		violations: make(chan Violation, 1000), connects: make(chan Connect, 1000), disconnects: make(chan Disconnect, 1000)}
 	s, err := Start(b.config(t.TempDir()))
 	if err != nil {
 		t.Fatal(err)

@@ -25,8 +25,14 @@ const (
 // Every bound of the server in one place.
 const (
 	maxPayload = 1 << 20 // bytes of one message, headers included
-	// maxPending is how many bytes wait for a slow client before it is cut.
-	maxPending = 32 << 20
+	// maxPending bounds the bytes that wait for one connection. Messages of other
+	// connections that would fill more than three quarters are not delivered, and
+	// whoever asked hears that there are no responders: without
+	// NoFastProducerStall they would make the sender wait, the engine too, and
+	// then cut the receiver, the engine too. A client that reads nothing for
+	// writeDeadline is cut. JetStream's own answers go up to the bound: it has
+	// room for several reads of the book at once, of less than 2 MiB each.
+	maxPending = 16 << 20
 	// maxClients bounds logins over TCP, maxConnections all connections, so
 	// that the engine's own find room, and maxPerKey the live ones of one key.
 	maxClients     = 4096
@@ -56,7 +62,9 @@ type Config struct {
 	// Authenticate gives the identity of a verified key, and false where the
 	// key may not connect (any more).
 	Authenticate func(events.PublicKey) (policy.Identity, bool)
-	// OnDisconnect hears of each login that ended, one at a time.
+	// OnConnect and OnDisconnect hear of each login that began and ended, in
+	// order and one at a time; logins wait meanwhile.
+	OnConnect    func(Connect)
 	OnDisconnect func(Disconnect)
 	// OnViolation hears of each refusal, from several goroutines at once. The
 	// caller counts them: a client can cause any number.
@@ -76,7 +84,7 @@ func (c Config) validate() error {
 		return fmt.Errorf("%w: port %d", ErrConfig, c.Port)
 	case c.MaxStore <= 0:
 		return fmt.Errorf("%w: the size of the store must be set (got %d bytes)", ErrConfig, c.MaxStore)
-	case c.Authenticate == nil || c.OnDisconnect == nil || c.OnViolation == nil || c.Log == nil:
+	case c.Authenticate == nil || c.OnConnect == nil || c.OnDisconnect == nil || c.OnViolation == nil || c.Log == nil:
 		return fmt.Errorf("%w: a function is missing", ErrConfig)
 	}
 	return nil
@@ -93,6 +101,7 @@ func (c Config) options(port int) *server.Options {
 		MaxSubs:                maxSubs,
 		MaxPayload:             maxPayload,
 		MaxPending:             maxPending,
+		NoFastProducerStall:    true,
 		WriteDeadline:          writeDeadline,
 		AuthTimeout:            authTimeout,
 		PingInterval:           pingInterval,

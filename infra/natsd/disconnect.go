@@ -15,14 +15,20 @@ import (
 // account.
 const disconnects = "$SYS.ACCOUNT.*.DISCONNECT"
 
+// Connect is one login.
+type Connect struct {
+	Identity policy.Identity
+	// Name is what the client called its connection: claimed, not escaped, valid
+	// UTF-8 of at most 128 bytes.
+	Name string
+}
+
 // Disconnect is the end of one login.
 type Disconnect struct {
-	Identity policy.Identity
-	// Left is how many connections of the same key are still there.
-	Left int
-	// Name is what the client called its connection: claimed, not escaped, at
-	// most 128 bytes.
-	Name string
+	Connect
+	// Left is how many connections of the same key are still there, and Same how
+	// many of those have the same name.
+	Left, Same int
 	// Reason is the server's, in its words.
 	Reason string
 }
@@ -52,16 +58,7 @@ func (r *run) watch(ctx context.Context, sub *nats.Subscription) {
 			r.sweep("unreadable event of the server")
 			continue
 		}
-		r.loggedOut(e.Client.ID, e.Reason)
-	}
-}
-
-// loggedOut takes a login out and tells. Other connections (refused logins, the
-// engine's own) are not in the table.
-func (r *run) loggedOut(cid uint64, reason string) {
-	gone, left, found := r.logins.remove(cid)
-	if found {
-		r.cfg.OnDisconnect(Disconnect{Identity: gone.identity, Left: left, Name: gone.name, Reason: reason})
+		r.logins.remove(e.Client.ID, e.Reason)
 	}
 }
 
@@ -69,7 +66,7 @@ func (r *run) loggedOut(cid uint64, reason string) {
 func (r *run) sweep(reason string) {
 	for _, cid := range r.logins.all() {
 		if r.ns.GetClient(cid) == nil {
-			r.loggedOut(cid, reason)
+			r.logins.remove(cid, reason)
 		}
 	}
 }
@@ -77,6 +74,6 @@ func (r *run) sweep(reason string) {
 // endAll tells of every login that is left, after the server has stopped.
 func (r *run) endAll(reason string) {
 	for _, cid := range r.logins.all() {
-		r.loggedOut(cid, reason)
+		r.logins.remove(cid, reason)
 	}
 }

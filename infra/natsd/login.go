@@ -14,22 +14,25 @@ type login struct {
 	name     string // claimed
 }
 
+func (l login) connect() Connect { return Connect{Identity: l.identity, Name: l.name} }
+
 // logins are the live connections of one run of the server, by number. What a
 // connection is comes from here and never from what the server says about it:
 // its log lines and events repeat what the client claims. Safe for concurrent
 // use.
 type logins struct {
-	mu    sync.Mutex
+	cfg   Config     // who hears of changes
+	mu    sync.Mutex // held while they are told, so that they come in order
 	byCID map[uint64]login
 	byKey map[events.PublicKey]map[uint64]bool
 }
 
-func newLogins() *logins {
-	return &logins{byCID: map[uint64]login{}, byKey: map[events.PublicKey]map[uint64]bool{}}
+func newLogins(cfg Config) *logins {
+	return &logins{cfg: cfg, byCID: map[uint64]login{}, byKey: map[events.PublicKey]map[uint64]bool{}}
 }
 
-// admit asks for the identity of key and enters the connection, in one step: a
-// key that is taken back is either refused here or found by [logins.of].
+// admit asks for the identity of key, enters the connection and tells, in one
+// step: a key that is taken back is either refused here or found by [logins.of].
 func (l *logins) admit(cid uint64, name string, key events.PublicKey, ask func(events.PublicKey) (policy.Identity, bool)) (policy.Identity, bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -40,32 +43,38 @@ func (l *logins) admit(cid uint64, name string, key events.PublicKey, ask func(e
 	if !ok || id.Key != key {
 		return policy.Identity{}, false
 	}
-	if len(name) > maxClientName {
-		name = name[:maxClientName]
-	}
-	l.byCID[cid] = login{cid: cid, identity: id, name: name}
+	entered := login{cid: cid, identity: id, name: events.Cut(name, maxClientName)}
+	l.byCID[cid] = entered
 	if l.byKey[key] == nil {
 		l.byKey[key] = map[uint64]bool{}
 	}
 	l.byKey[key][cid] = true
+	l.cfg.OnConnect(entered.connect())
 	return id, true
 }
 
-// remove takes a connection out and says how many of its key are left.
-func (l *logins) remove(cid uint64) (gone login, left int, found bool) {
+// remove takes a connection out and tells, if it was there. Refused logins and
+// the engine's own connections are not.
+func (l *logins) remove(cid uint64, reason string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	gone, found = l.byCID[cid]
+	gone, found := l.byCID[cid]
 	if !found {
-		return login{}, 0, false
+		return
 	}
 	key := gone.identity.Key
 	delete(l.byCID, cid)
 	delete(l.byKey[key], cid)
+	same := 0
+	for other := range l.byKey[key] {
+		if l.byCID[other].name == gone.name {
+			same++
+		}
+	}
+	l.cfg.OnDisconnect(Disconnect{Connect: gone.connect(), Left: len(l.byKey[key]), Same: same, Reason: reason})
 	if len(l.byKey[key]) == 0 {
 		delete(l.byKey, key)
 	}
-	return gone, len(l.byKey[key]), true
 }
 
 func (l *logins) get(cid uint64) (policy.Identity, bool) {

@@ -26,7 +26,7 @@ type run struct {
 
 // startRun brings a server up, checked and with its accounts.
 func startRun(cfg Config, port int) (*run, error) {
-	r := &run{cfg: cfg, logins: newLogins(), stop: func() {}, ended: make(chan struct{})}
+	r := &run{cfg: cfg, logins: newLogins(cfg), stop: func() {}, ended: make(chan struct{})}
 	opts := cfg.options(port)
 	auth := &authenticator{cfg: cfg, logins: r.logins, accounts: map[policy.Account]*server.Account{}}
 	opts.CustomClientAuthentication, r.auth = auth, auth

@@ -112,9 +112,11 @@ func TestDisconnect(t *testing.T) {
 
 // TestConnectionsPerKey: one key cannot take every connection.
 func TestConnectionsPerKey(t *testing.T) {
-	l, m := newLogins(), newMember(t, policy.AccountAgents, "agent", "a1", nil, nil)
-	b := &bus{ids: map[events.PublicKey]policy.Identity{m.key: m.id}}
-	ask := b.config("").Authenticate
+	m := newMember(t, policy.AccountAgents, "agent", "a1", nil, nil)
+	b := &bus{ids: map[events.PublicKey]policy.Identity{m.key: m.id},
+		connects: make(chan Connect, 2*maxPerKey), disconnects: make(chan Disconnect, 1)}
+	cfg := b.config("")
+	l, ask := newLogins(cfg), cfg.Authenticate
 	for i := range uint64(maxPerKey) {
 		if _, ok := l.admit(i, "", m.key, ask); !ok {
 			t.Fatalf("connection %d refused", i)
@@ -123,7 +125,7 @@ func TestConnectionsPerKey(t *testing.T) {
 	if _, ok := l.admit(maxPerKey, "", m.key, ask); ok {
 		t.Fatal("one too many was admitted")
 	}
-	l.remove(0)
+	l.remove(0, "test")
 	if _, ok := l.admit(maxPerKey, "", m.key, ask); !ok {
 		t.Fatal("the place that was left is not given again")
 	}
@@ -207,5 +209,25 @@ func TestStartFails(t *testing.T) {
 	cfg.Port = l.Addr().(*net.TCPAddr).Port
 	if _, err := Start(cfg); err == nil || !strings.Contains(err.Error(), "address already in use") {
 		t.Fatalf("got %v", err)
+	}
+}
+
+// TestConnect: logins are told with their names, in order with their ends, and an
+// end says whether another connection of that name is there.
+func TestConnect(t *testing.T) {
+	b := newBus(t)
+	a1 := b.agent("a1")
+	long := strings.Repeat("\u00e9", maxClientName)
+	first, _ := b.dial(a1, nats.Name("w"))
+	b.dial(a1, nats.Name(long))
+	b.dial(a1, nats.Name("w"))
+	for _, want := range []string{"w", long[:maxClientName], "w"} {
+		if c := wait(t, "the login", b.connects); c.Name != want || c.Identity.Actor.ID != "a1" {
+			t.Fatalf("told %+v", c)
+		}
+	}
+	first.Close()
+	if d := wait(t, "the end", b.disconnects); d.Name != "w" || d.Left != 2 || d.Same != 1 {
+		t.Fatalf("told %+v", d)
 	}
 }

@@ -135,8 +135,19 @@ func (s *Store) Snapshot() projections.Snapshot {
 	return snapshot{reader: reader{db}, db: db}
 }
 
-// Sync makes every commit so far durable with one fsync of Pebble's log.
-func (s *Store) Sync() error {
+// Sync makes every commit so far durable with one fsync of Pebble's log. After a
+// failure nothing can be written any more.
+func (s *Store) Sync() (err error) {
+	defer func() {
+		switch p := recover().(type) {
+		case nil:
+		case *Fatal:
+			s.troubles.stop(p)
+			err = wrap("sync", p)
+		default:
+			panic(p)
+		}
+	}()
 	if err := s.troubles.failure(); err != nil {
 		return err
 	}

@@ -1,0 +1,37 @@
+package policy
+
+import "gatebook/events"
+
+// Refusal is a no to something that is not a call.
+type Refusal struct {
+	Code   Code // for programs
+	Reason string
+	// Round is the open round where that is why.
+	Round events.RoundID
+}
+
+func refuse(code Code, reason string) *Refusal { return &Refusal{Code: code, Reason: reason} }
+
+// Code says to a program why something was refused.
+type Code string
+
+// The codes of this package's refusals.
+const (
+	CodeConflict            Code = "conflict"
+	CodeInvalid             Code = "invalid"
+	CodeNoRound             Code = "no_round"
+	CodeNotAllowed          Code = "not_allowed"
+	CodeRoundEnded          Code = "round_ended"
+	CodeRoundOpen           Code = "round_open"
+	CodeUnknownAgent        Code = "unknown_agent"
+	CodeUnknownConversation Code = "unknown_conversation"
+	CodeUnknownProfile      Code = "unknown_profile"
+)
+
+// Codes are all of them, in order. The caller owns the slice.
+func Codes() []Code {
+	return []Code{
+		CodeConflict, CodeInvalid, CodeNoRound, CodeNotAllowed, CodeRoundEnded, CodeRoundOpen,
+		CodeUnknownAgent, CodeUnknownConversation, CodeUnknownProfile,
+	}
+}
