@@ -239,6 +239,8 @@ func TestReadmeRefusals(t *testing.T) {
 	codes = append(codes, found(t, `\brefused?\("([a-z_]+)", `, "handlers/engine")...)
 	codes = append(codes, found(t, `\bcode[A-Z]\w*\s*= "([a-z_]+)"`, "handlers/intake")...)
 	codes = append(codes, found(t, `[^.\w]no\("([a-z_]+)", `, "handlers/people")...)
+	// A bad reply subject is counted, and answered nowhere.
+	codes = slices.DeleteFunc(codes, func(c string) bool { return c == "reply" })
 	slices.Sort(codes)
 	same(t, "codes", marked(t, "codes").first(), slices.Compact(codes))
 
