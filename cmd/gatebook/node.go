@@ -367,7 +367,7 @@ func (n *node) keepHead() {
 // damage stops the deciding. Where the book cannot be read, which a restart of
 // the bus does for a while, it goes on from where it was.
 func (n *node) scrubAll(ctx context.Context) {
-	said := ""
+	told := false
 	for {
 		err := integrity.Scrub(ctx, currentBook{n.stores}, n.stores.views, n.position().Done, scrubPause, n.setPosition)
 		switch {
@@ -377,9 +377,9 @@ func (n *node) scrubAll(ctx context.Context) {
 			n.engine.Health().Set(engine.TroubleDamage, err.Error())
 			n.cfg.log("error", "evidence of damage: "+err.Error())
 			return
-		case err.Error() != said:
-			said = err.Error()
-			n.cfg.log("warn", "the check of the book goes on later: "+said)
+		case !told:
+			told = true
+			n.cfg.log("warn", "the check of the book goes on later: "+err.Error())
 		}
 		if pauseFor(ctx, time.Second) != nil {
 			return

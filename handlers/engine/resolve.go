@@ -67,8 +67,7 @@ func (e *Engine) abandon(c *cycle) {
 	}
 }
 
-// letGo answers those who wait for the end of a call that will not be recorded
-// before the loop ends.
+// letGo answers those who wait for the end of a call: it cannot be recorded now.
 func (e *Engine) letGo() {
 	for id, waiters := range e.waiters {
 		delete(e.waiters, id)
@@ -137,6 +136,7 @@ func (e *Engine) readBack(ctx context.Context, c *cycle, reopen bool) ([]events.
 			return nil, err
 		}
 		e.health.Set(TroubleBook, err.Error())
+		e.letGo()
 		reopen = true
 		if err := e.refuseFor(pause); err != nil {
 			return nil, err

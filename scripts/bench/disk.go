@@ -37,6 +37,7 @@ func startServer(store string) (*natsd.Server, *nats.Conn, error) {
 	s, err := natsd.Start(natsd.Config{
 		StoreDir: store, Host: "127.0.0.1", MaxStore: maxStore,
 		Authenticate: func(events.PublicKey) (policy.Identity, bool) { return policy.Identity{}, false },
+		OnConnect:    func(natsd.Connect) {},
 		OnDisconnect: func(natsd.Disconnect) {},
 		OnViolation:  func(natsd.Violation) {},
 		Log:          func(string, string) {},
