@@ -82,6 +82,10 @@ func (f *fold) run(record events.Record) error {
 	if record.ID != "" && record.ID != f.rec.ID || record.Seq != 0 && record.Seq != f.rec.Seq {
 		return fmt.Errorf("%w: the record is of event %s at %d", ErrFold, events.Quote(string(record.ID)), record.Seq)
 	}
+	if f.rec.ID <= f.state.LastEvent {
+		return fmt.Errorf("%w: event %s does not come after %s: a second copy, or another order", ErrFold,
+			events.Quote(string(f.rec.ID)), f.state.LastEvent)
+	}
 	record.Seq = f.rec.Seq
 	if _, first := f.rec.Event.(events.EngineStarted); f.rec.Seq == 1 && !first {
 		return fmt.Errorf("%w: a book begins with engine.started", ErrFold)

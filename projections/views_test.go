@@ -1,12 +1,14 @@
 package projections_test
 
 import (
+	"errors"
 	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
 
 	"gatebook/events"
+	"gatebook/events/eventstest"
 	"gatebook/projections"
 	"gatebook/projections/projectionstest"
 )
@@ -307,7 +309,8 @@ func TestBlobNamed(t *testing.T) {
 		events.EngineStarted{Incarnation: "01ARZ3NDEKTSV4RRFFQ69G5FAV", Version: "1"},
 		events.CatalogLoaded{Digest: events.DigestOf([]byte("a")), Size: 1},
 	} {
-		rec := events.Recorded{Seq: events.Seq(i + 1), Draft: events.Draft{Event: r}}
+		meta := events.Meta{ID: eventstest.ID[events.EventID](i + 1)}
+		rec := events.Recorded{Seq: events.Seq(i + 1), Draft: events.Draft{Meta: meta, Event: r}}
 		if err := projections.Apply(tx, rec, events.Record{Seq: rec.Seq}); err != nil {
 			t.Fatal(err)
 		}
@@ -318,4 +321,30 @@ func TestBlobNamed(t *testing.T) {
 		}
 	}
 	tx.Discard()
+}
+
+// O-E04 nats-server#7302: a copy of an event, or one in another order, is damage
+// and stops the fold, however it came into the book.
+func TestSecondCopy(t *testing.T) {
+	for name, last := range map[string]int{"the same id again": 2, "an earlier id": 1} {
+		t.Run(name, func(t *testing.T) {
+			tx := newMapStore().Begin()
+			defer tx.Discard()
+			for i, e := range []struct {
+				id    int
+				event events.Event
+			}{
+				{1, events.EngineStarted{Incarnation: "01ARZ3NDEKTSV4RRFFQ69G5FAV", Version: "1"}},
+				{2, events.PhaseChanged{Phase: 2}},
+				{last, events.PhaseChanged{Phase: 1}},
+			} {
+				d := eventstest.Draft(e.id, "", e.event)
+				rec := events.Recorded{Draft: d, Seq: events.Seq(i + 1)}
+				err := projections.Apply(tx, rec, events.Record{Seq: rec.Seq})
+				if bad := i == 2; errors.Is(err, projections.ErrFold) != bad {
+					t.Errorf("event %d: %v", i+1, err)
+				}
+			}
+		})
+	}
 }

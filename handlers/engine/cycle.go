@@ -177,13 +177,30 @@ func (c *cycle) digest() events.Digest {
 	return c.catalog.Digest()
 }
 
-// ids makes ULIDs that grow with engine time. Owned by the loop.
-type ids struct{ entropy ulid.MonotonicReader }
+// ids makes ULIDs of engine time that grow without exception, across writers too:
+// the views take an id that does not for a second copy. Owned by the loop.
+type ids struct {
+	entropy ulid.MonotonicReader
+	least   uint64 // milliseconds
+}
 
-func newIDs(entropy io.Reader) *ids { return &ids{ulid.Monotonic(entropy, 0)} }
+func newIDs(entropy io.Reader) *ids { return &ids{entropy: ulid.Monotonic(entropy, 0)} }
+
+// after makes all further ids greater than last, which another writer made.
+func (g *ids) after(last events.EventID) error {
+	if last == "" {
+		return nil
+	}
+	u, err := ulid.ParseStrict(string(last))
+	if err != nil {
+		return fmt.Errorf("the last event's id: %w", err)
+	}
+	g.least = u.Time() + 1
+	return nil
+}
 
 func newID[T events.ULIDForm](g *ids, now events.Instant) (T, error) {
-	u, err := ulid.New(uint64(now.Time().UnixMilli()), g.entropy)
+	u, err := ulid.New(max(uint64(now.Time().UnixMilli()), g.least), g.entropy)
 	if err != nil {
 		return "", fmt.Errorf("make an id: %w", err)
 	}

@@ -25,6 +25,9 @@ func (e *Engine) begin(ctx context.Context) error {
 	if err := e.loadCatalog(state.Catalog); err != nil {
 		return err
 	}
+	if err := e.ids.after(state.LastEvent); err != nil {
+		return err
+	}
 	var jumped *events.ClockJumped
 	e.time, jumped = startTime(e.cfg.Clock, state.Time, state.ClockHeld)
 	e.again = append(e.again, started{events.EngineStarted{

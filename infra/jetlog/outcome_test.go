@@ -178,7 +178,7 @@ func TestMissingStream(t *testing.T) {
 	}
 	for _, sizes := range [][]int{{1}, {1, 1, 1}, {2}, {events.MaxBatchEvents, 2}} {
 		err := l.Append(t.Context(), 0, eventstest.Decisions(t, 0, sizes...))
-		outcome(t, err, events.None, 0, events.ErrUnavailable) // O-E17: a publish without a stream is an error
+		outcome(t, err, events.None, 0, events.ErrUnavailable) // O-E17 (var.): a publish without a stream is an error
 		if !errors.Is(err, ErrNoStream) {
 			t.Errorf("append: %v", err)
 		}
@@ -249,5 +249,21 @@ func TestHeaderLikeText(t *testing.T) {
 				t.Errorf("sequence %d has the header %s: %q", seq+1, name, values)
 			}
 		}
+	}
+}
+
+// O-E05 nats-server#2921, #5142: an id that is used again must not make an event
+// vanish. Nothing is deduplicated here; the views take a second copy for damage.
+func TestIdsDoNotDeduplicate(t *testing.T) {
+	l := openLog(t, connect(t, startServer(t, nil)), making())
+	again := eventstest.Decisions(t, 0, 1)
+	other := eventstest.Draft(0, "", events.PhaseChanged{Phase: 1})
+	for after, decisions := range [][][]events.Record{again, again, {{eventstest.Encode(t, other)}}, eventstest.Decisions(t, 0, 2)} {
+		if err := l.Append(t.Context(), events.Seq(after), decisions); err != nil {
+			t.Fatalf("append after %d: %v", after, err)
+		}
+	}
+	if s, err := l.State(t.Context()); err != nil || s.Last != 5 || s.Messages != 5 {
+		t.Errorf("%+v, %v", s, err)
 	}
 }
