@@ -28,11 +28,25 @@ func Compare(old, next *Compiled) []Change {
 		d.add("catalog", "is the first one", true)
 	}
 	d.all(d.old.catalog, next.catalog)
+	if approvers(d.old.catalog) > 0 && approvers(next.catalog) == 0 {
+		// It gives nobody more, but nobody could ever take it back.
+		d.add("people", "has no approver any more: nothing could be approved again", true)
+	}
 	if len(d.out) == 0 && d.old.digest != next.digest {
 		d.add("catalog", "changed in a way that this program cannot name", true)
 	}
 	slices.SortFunc(d.out, func(a, b Change) int { return cmp.Or(cmp.Compare(a.Path, b.Path), cmp.Compare(a.Text, b.Text)) })
 	return d.out
+}
+
+func approvers(c Catalog) int {
+	n := 0
+	for _, p := range c.People {
+		if p.Approver {
+			n++
+		}
+	}
+	return n
 }
 
 // Widens says whether a list of changes widens: one that does is enough.

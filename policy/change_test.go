@@ -56,6 +56,13 @@ func TestCompare(t *testing.T) {
 			p := c.People["anna"]
 			p.Approver, p.ApproveKey = false, ""
 			c.People["anna"] = p
+		}, "people has no approver any more: nothing could be approved again; people.anna.approve_key removed; people.anna.approver changed from true to false", true},
+		{"one approver of two no more", func(c *Catalog) {
+			c.People["ed"] = Person{Key: key(20), ApproveKey: key(21), Approver: true}
+		}, func(c *Catalog) {
+			p := c.People["anna"]
+			p.Approver, p.ApproveKey = false, ""
+			c.People["anna"] = p
 		}, "people.anna.approve_key removed; people.anna.approver changed from true to false", false},
 		{"operator", nil, func(c *Catalog) { p := c.People["sven"]; p.Operator = true; c.People["sven"] = p }, "people.sven.operator changed from false to true", true},
 		{"observes more", nil, func(c *Catalog) {

@@ -123,3 +123,10 @@ func MayObserve(c *Compiled, id events.PersonID, agent events.AgentID) bool {
 	p := c.person(person(id))
 	return p.Supervisor && (slices.Contains(p.ObservableAgents, "*") || slices.Contains(p.ObservableAgents, string(agent)))
 }
+
+// MaySeeCatalog says whether the person may read the catalog and its changes,
+// which name every agent: approvers, operators, and who may observe all.
+func MaySeeCatalog(c *Compiled, id events.PersonID) bool {
+	p := c.person(person(id))
+	return p.Approver || p.Operator || p.Supervisor && slices.Contains(p.ObservableAgents, "*")
+}

@@ -81,8 +81,10 @@ func BeginRound(c *Compiled, req RoundRequest, f RoundBeginFacts) RoundDecision 
 	if no != nil {
 		return RoundDecision{Refusal: no}
 	}
+	principal, most := talks(ch, req.Channel, req.Sender)
+	effective, why := c.sessionProfile(req.Profile, most)
 	if same := f.SameHandle; same.Round != "" {
-		if same.Channel == req.Channel && same.Agent == req.Agent && sameHandle(same.HandleHash, req.HandleHash) {
+		if sameBegin(req, same, principal, effective) {
 			return RoundDecision{Round: same.Round}
 		}
 		return RoundDecision{Refusal: refuse(CodeConflict, "this handle belongs to another round; make a new random handle for each round")}
@@ -95,8 +97,6 @@ func BeginRound(c *Compiled, req RoundRequest, f RoundBeginFacts) RoundDecision 
 	} else if no := goesOn(req, f.Conversation); no != nil {
 		return RoundDecision{Refusal: no}
 	}
-	principal, most := talks(ch, req.Channel, req.Sender)
-	effective, why := c.sessionProfile(req.Profile, most)
 	begun := events.RoundBegun{
 		Round: req.Round, Conversation: conversation, Channel: req.Channel, HandleHash: req.HandleHash,
 		Principal: principal, Sender: events.Plain(cmp.Or(req.SenderText, req.Sender)),
@@ -111,6 +111,14 @@ func BeginRound(c *Compiled, req RoundRequest, f RoundBeginFacts) RoundDecision 
 		out = append(out, events.ProfileDefaulted{Round: req.Round, Asked: begun.Requested, Reason: why})
 	}
 	return RoundDecision{Events: out, Round: req.Round}
+}
+
+// sameBegin says whether a wish is the one that the round was begun by: the same
+// party, by the same channel, in the same conversation, with the same rights.
+func sameBegin(req RoundRequest, round RoundFacts, principal events.Principal, effective string) bool {
+	return round.Channel == req.Channel && round.Agent == req.Agent && sameHandle(round.HandleHash, req.HandleHash) &&
+		round.Principal == principal && round.Session == effective &&
+		(req.Conversation == "" || req.Conversation == round.Conversation)
 }
 
 func checkBegin(req RoundRequest) *Refusal {

@@ -14,6 +14,14 @@ func wish() RoundRequest {
 	}
 }
 
+// begun is the round that wish asks for.
+func begun() RoundFacts {
+	return RoundFacts{
+		Round: "R5", Agent: "alice", Channel: "terminal", Conversation: "V1", HandleHash: handle, Open: true,
+		Session: "work", Principal: events.Principal{ID: "anna", Kind: events.PrincipalUser},
+	}
+}
+
 func TestBeginRound(t *testing.T) {
 	open := func(_ *Catalog, r *RoundRequest, f *RoundBeginFacts) {
 		r.Conversation = "V1"
@@ -42,9 +50,19 @@ func TestBeginRound(t *testing.T) {
 			open(c, r, f)
 			f.Conversation.OpenRound = "R5"
 		}, "round_open R5"},
-		{"repeat", func(_ *Catalog, _ *RoundRequest, f *RoundBeginFacts) {
-			f.SameHandle = RoundFacts{Round: "R5", Agent: "alice", Channel: "terminal", HandleHash: handle}
+		{"repeat", func(_ *Catalog, _ *RoundRequest, f *RoundBeginFacts) { f.SameHandle = begun() }, "= R5"},
+		{"repeat in the same conversation", func(_ *Catalog, r *RoundRequest, f *RoundBeginFacts) {
+			f.SameHandle, r.Conversation = begun(), "V1"
 		}, "= R5"},
+		{"handle of the owner's round, from a visitor", func(_ *Catalog, r *RoundRequest, f *RoundBeginFacts) {
+			f.SameHandle, r.Sender = begun(), "visitor"
+		}, "conflict"},
+		{"handle of a round with more rights than asked for", func(_ *Catalog, r *RoundRequest, f *RoundBeginFacts) {
+			f.SameHandle, r.Profile = begun(), "none"
+		}, "conflict"},
+		{"handle of a round of another conversation", func(_ *Catalog, r *RoundRequest, f *RoundBeginFacts) {
+			f.SameHandle, r.Conversation = begun(), "V2"
+		}, "conflict"},
 		{"handle of another agent's round", func(_ *Catalog, _ *RoundRequest, f *RoundBeginFacts) {
 			f.SameHandle = RoundFacts{Round: "R5", Agent: "bob", Channel: "terminal", HandleHash: handle}
 		}, "conflict"},

@@ -179,7 +179,11 @@ func wantPlain(t *testing.T, out string) {
 }
 
 func testDoctor(t *testing.T, h *testFolder) {
-	d := decodeAs[diagnosis](t, h.must("doctor", "--json"))
+	var d diagnosis
+	waitFor(t, "the head of the first second", func() bool {
+		d = decodeAs[diagnosis](t, h.must("doctor", "--json"))
+		return d.Folder.Head != nil
+	})
 	if !d.Running || d.Engine == nil || d.Engine.Seq == 0 || d.Folder.Head == nil || len(d.Troubles)+len(d.Damage) > 0 {
 		t.Errorf("%+v", d)
 	}

@@ -1,6 +1,7 @@
 package intake
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"regexp"
@@ -18,8 +19,8 @@ import (
 // well, so that its refusal is in the book.
 func (i *Intake) call(agent events.AgentID, data []byte, answer engine.Answer) engine.Command {
 	cmd := &engine.Call{Answer: answer, Request: policy.CallRequest{Agent: agent}}
-	if args, ok := i.read(cmd, data); ok {
-		i.keepArguments(cmd, args)
+	if args, handle, ok := i.read(cmd, data); ok {
+		i.keepArguments(cmd, args, handle)
 	} else {
 		i.keepRaw(&cmd.Request, data)
 	}
@@ -34,15 +35,15 @@ func (i *Intake) call(agent events.AgentID, data []byte, answer engine.Answer) e
 
 // read takes a request over, and says whether it had arguments that could be
 // read. What is wrong is in the command's Malformed.
-func (i *Intake) read(cmd *engine.Call, data []byte) (args jsontext.Value, ok bool) {
+func (i *Intake) read(cmd *engine.Call, data []byte) (args jsontext.Value, handle string, ok bool) {
 	var r callRequest
 	if bad := strictjson.Decode(data, &r); bad != nil {
 		cmd.Request.Malformed = bad
-		return nil, false
+		return nil, "", false
 	}
 	i.fill(&cmd.Request, r)
 	if cmd.Request.Malformed != nil {
-		return nil, false
+		return nil, "", false
 	}
 	args = r.Args
 	if len(args) == 0 {
@@ -50,13 +51,13 @@ func (i *Intake) read(cmd *engine.Call, data []byte) (args jsontext.Value, ok bo
 	}
 	if err := args.Canonicalize(); err != nil {
 		cmd.Request.Malformed = strictjson.Fault(err)
-		return nil, false
+		return nil, "", false
 	}
 	i.decodeArguments(cmd, args)
 	if cmd.Request.Malformed == nil {
 		cmd.Trace = r.Trace
 	}
-	return args, true
+	return args, r.Handle, true
 }
 
 // fill takes over the fields of a request that can be checked without the book.
@@ -91,14 +92,18 @@ func (i *Intake) foreign(s string, most int) string {
 	return i.text(anyHandle.ReplaceAllLiteralString(s, handleMask), most)
 }
 
-// keepArguments fills in what the book keeps of canonical arguments.
-func (i *Intake) keepArguments(cmd *engine.Call, args jsontext.Value) {
+// keepArguments fills in what the book keeps of canonical arguments. An agent
+// that writes its handle into them does not bring it into the book.
+func (i *Intake) keepArguments(cmd *engine.Call, args jsontext.Value, handle string) {
 	req := &cmd.Request
 	a := &req.Arguments
 	a.Size, a.MAC = int64(len(args)), i.cfg.MAC(args)
 	redacted, changed, err := i.cfg.Redact.JSON(args)
 	if err != nil {
 		redacted, changed, req.Unredactable = unredactable, true, true
+	}
+	if bytes.Contains(redacted, []byte(handle)) {
+		redacted, changed = bytes.ReplaceAll(redacted, []byte(handle), []byte(handleMask)), true
 	}
 	a.Redacted = changed
 	if len(redacted) <= events.MaxInlineArguments {

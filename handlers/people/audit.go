@@ -84,6 +84,13 @@ func (h *Handler) audit(r request) any {
 		return bad
 	}
 	return h.read(func(v projections.Reader) (any, error) {
+		state, err := projections.LoadState(v)
+		if err != nil {
+			return nil, err
+		}
+		if none, err := h.hidden(v, r.person, q.Agent, q.Round); none || err != nil {
+			return AuditAnswer{Calls: []Entry{}, AsOf: state.Seq}, err
+		}
 		page, err := projections.Audit(v, projections.AuditFilter{
 			Agent: q.Agent, Tool: q.Tool, Status: q.Status, Round: q.Round, Since: q.Since, Until: q.Until,
 			After: q.After, Before: q.Before, Ascending: q.Ascending, Limit: pageLimit(q.Limit),

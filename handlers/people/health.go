@@ -65,7 +65,9 @@ type Change struct {
 	Widens bool   `json:"widens"`
 }
 
-func (h *Handler) catalog(request) any {
+func (h *Handler) catalog(r request) any {
+	// What differs, and what is wrong in the file, names agents.
+	whole := policy.MaySeeCatalog(h.cfg.Loop.Catalog(), r.person)
 	return h.read(func(v projections.Reader) (any, error) {
 		state, err := projections.LoadState(v)
 		if err != nil {
@@ -74,13 +76,19 @@ func (h *Handler) catalog(request) any {
 		a := CatalogAnswer{InForce: state.Catalog, ApprovedBy: state.ApprovedBy, Changes: []Change{}}
 		next, err := h.cfg.CatalogFile()
 		if err != nil {
-			a.Fault = err.Error()
+			a.Fault = "the file is not valid; an approver or operator can see why"
+			if whole {
+				a.Fault = err.Error()
+			}
 			return a, nil
 		}
 		a.File = next.Digest()
 		changes := policy.Compare(h.cfg.Loop.Catalog(), next)
 		a.Widens = policy.Widens(changes)
 		for _, c := range changes {
+			if !whole {
+				c = policy.Change{Text: "something that names agents you may not observe", Widens: c.Widens}
+			}
 			a.Changes = append(a.Changes, Change{c.Path, c.Text, c.Widens})
 		}
 		return a, nil

@@ -76,6 +76,13 @@ func (h *Handler) receipts(r request) any {
 		if q.Round != "" {
 			return h.receipt(v, r.person, q.Round)
 		}
+		state, err := projections.LoadState(v)
+		if err != nil {
+			return nil, err
+		}
+		if none, err := h.hidden(v, r.person, q.Agent, ""); none || err != nil {
+			return ReceiptsAnswer{Receipts: []Receipt{}, AsOf: state.Seq}, err
+		}
 		page, err := projections.Receipts(v, projections.ReceiptFilter{
 			Agent: q.Agent, Before: q.Before, Limit: pageLimit(q.Limit), Observable: h.observable(r.person),
 		})
@@ -137,6 +144,13 @@ func (h *Handler) rounds(r request) any {
 		return bad
 	}
 	return h.read(func(v projections.Reader) (any, error) {
+		state, err := projections.LoadState(v)
+		if err != nil {
+			return nil, err
+		}
+		if none, err := h.hidden(v, r.person, q.Agent, ""); none || err != nil {
+			return RoundsAnswer{Rounds: []Round{}, AsOf: state.Seq}, err
+		}
 		page, err := projections.Rounds(v, projections.RoundFilter{
 			Agent: q.Agent, OpenOnly: q.Open, Before: q.Before, Limit: pageLimit(q.Limit), Observable: h.observable(r.person),
 		})
@@ -185,23 +199,44 @@ func (h *Handler) agents(r request) any {
 		if err != nil {
 			return nil, err
 		}
-		rows, err := projections.Agents(v, q.After, pageLimit(q.Limit))
+		a := AgentsAnswer{Agents: []Agent{}, AsOf: state.Seq}
+		rows, more, err := seen(v, q.After, pageLimit(q.Limit), h.observable(r.person))
 		if err != nil {
 			return nil, err
 		}
-		may := h.observable(r.person)
-		a := AgentsAnswer{Agents: []Agent{}, AsOf: state.Seq}
 		for _, row := range rows {
-			if may(row.Agent) {
-				a.Agents = append(a.Agents, Agent{
-					Agent: row.Agent, Role: row.Role, Longtime: row.Longtime, Released: row.Released,
-					Enrolled: row.Enrolled, LastActivity: row.LastActivity, OpenRounds: row.OpenRounds, Seq: row.Seq,
-				})
-			}
+			a.Agents = append(a.Agents, Agent{
+				Agent: row.Agent, Role: row.Role, Longtime: row.Longtime, Released: row.Released,
+				Enrolled: row.Enrolled, LastActivity: row.LastActivity, OpenRounds: row.OpenRounds, Seq: row.Seq,
+			})
 		}
-		if len(rows) == pageLimit(q.Limit) {
+		if more {
 			a.Next = rows[len(rows)-1].Agent
 		}
 		return a, nil
 	})
+}
+
+// seen lists the agents after one that may be seen, and says whether there are
+// more of those. Nothing of it, the cursor neither, tells of any other agent.
+func seen(v projections.Reader, after events.AgentID, limit int, may func(events.AgentID) bool) (rows []projections.AgentRow, more bool, err error) {
+	for {
+		page, err := projections.Agents(v, after, maxRows)
+		if err != nil {
+			return nil, false, err
+		}
+		for _, row := range page {
+			after = row.Agent
+			if !may(row.Agent) {
+				continue
+			}
+			if len(rows) == limit {
+				return rows, true, nil
+			}
+			rows = append(rows, row)
+		}
+		if len(page) < maxRows {
+			return rows, false, nil
+		}
+	}
 }

@@ -188,6 +188,21 @@ func (h *Handler) observable(who events.PersonID) func(events.AgentID) bool {
 	return func(a events.AgentID) bool { return policy.MayObserve(c, who, a) }
 }
 
+// hidden says that a list was asked for an agent, or the agent of a round, that
+// the person may not see: it is then empty without a look at the rows, so that
+// neither its length, its cursor nor its time tells whether there is one.
+func (h *Handler) hidden(v projections.Reader, who events.PersonID, agent events.AgentID, round events.RoundID) (bool, error) {
+	may := h.observable(who)
+	if agent != "" && !may(agent) {
+		return true, nil
+	}
+	if round == "" {
+		return false, nil
+	}
+	row, found, err := projections.RoundByID(v, round)
+	return !found || !may(row.Agent), err
+}
+
 // read runs a query on one consistent state.
 func (h *Handler) read(query func(projections.Reader) (any, error)) any {
 	snap := h.cfg.Store.Snapshot()

@@ -35,6 +35,10 @@ type Violation struct {
 	Claimed events.PublicKey
 }
 
+// clientBytes is where the server's parser begins to quote what a client sent,
+// which may be a secret.
+const clientBytes = "proto="
+
 // logger takes the server's lines. Refusals go to the caller, once, and not to
 // the log: a client can cause any number of them.
 type logger struct {
@@ -78,7 +82,11 @@ func (l *logger) Errorf(format string, v ...any) {
 }
 
 func (l *logger) write(level, format string, v []any) {
-	l.cfg.Log(level, events.Escape(fmt.Sprintf(format, v...)))
+	text := fmt.Sprintf(format, v...)
+	if at := strings.Index(text, clientBytes); at >= 0 {
+		text = text[:at] + "(the client's bytes are left out)"
+	}
+	l.cfg.Log(level, events.Escape(text))
 }
 
 // clientLine is a line that the server writes about one connection:
