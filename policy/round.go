@@ -155,7 +155,7 @@ func serves(c *Compiled, req RoundRequest, agent AgentFacts) (Channel, *Refusal)
 	_, known := c.catalog.Agents[req.Agent]
 	given := slices.Contains(ch.Agents, "*") || slices.Contains(ch.Agents, string(req.Agent))
 	if !known || !given || !agent.Enrolled {
-		return Channel{}, refuse(CodeUnknownAgent, "this channel serves no agent "+events.Quote(string(req.Agent))+"; the channel's entry in the catalog lists the agents it serves")
+		return Channel{}, refuse(CodeUnknownAgent, "there is no enrolled agent "+events.Quote(string(req.Agent))+" that this channel serves: gatebook agent list names the enrolled ones, the channel's entry in the catalog those it serves")
 	}
 	return ch, nil
 }

@@ -101,6 +101,12 @@ func (a *App) auditRequest(f auditFlags) (people.AuditRequest, error) {
 	q.Since, err = a.moment("since", f.since)
 	errs = append(errs, err)
 	q.Until, err = a.moment("until", f.until)
+	if q.Until != 0 && q.Since >= q.Until {
+		errs = append(errs, errors.New("--since is not before --until: nothing can lie between"))
+	}
+	if f.follow && f.until != "" {
+		errs = append(errs, errors.New("--until does not go with --follow"))
+	}
 	return q, errors.Join(append(errs, err)...)
 }
 

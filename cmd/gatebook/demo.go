@@ -6,8 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"os/signal"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -34,7 +36,12 @@ It ends with 1 and says what was missing where it did not see all that it shows.
   gatebook demo
   gatebook demo --json`,
 		Args: args(cobra.NoArgs),
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.demo(cmd.Context()) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			// A reader that goes away must not end it before it has cleaned up.
+			ctx, stop := signal.NotifyContext(cmd.Context(), syscall.SIGPIPE)
+			defer stop()
+			return a.demo(ctx)
+		},
 	}
 	cmd.AddCommand(a.demoEngineCommand(), a.demoChannelCommand(), a.demoAgentCommand())
 	return cmd

@@ -229,3 +229,18 @@ func TestDemoNeedsEverySight(t *testing.T) {
 		}
 	}
 }
+
+// A reader that goes away, as head does, leaves no folder behind.
+func TestDemoCleansUpBehindAPipe(t *testing.T) {
+	tmp := t.TempDir()
+	cmd := exec.Command("sh", "-c", "gatebook demo | head -n 3")
+	cmd.Env = append(os.Environ(), "TMPDIR="+tmp)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	waitFor(t, "an empty folder", func() bool {
+		left, err := os.ReadDir(tmp)
+		return err == nil && len(left) == 0
+	})
+}

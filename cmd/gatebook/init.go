@@ -43,7 +43,7 @@ GATEBOOK_PASSPHRASE_FILE names.`,
 					Keys   string `json:"keys"`
 				}{dir.Path(), string(who), keys})
 			}
-			fmt.Fprintf(a.Out, "made %s; you are %s, your keys are in %s\nnext: gatebook serve\n", dir.Path(), who, keys)
+			fmt.Fprintf(a.Out, "made %s; you are %s, your keys are in %s\nnext: %s\n", dir.Path(), who, keys, a.command("serve"))
 			return nil
 		},
 	}

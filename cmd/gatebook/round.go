@@ -55,6 +55,9 @@ handle is kept in a file of the data folder, where call and round end find it.
 			if err != nil {
 				return usageError{err}
 			}
+			if _, err := events.ParseULID[events.ConversationID](q.Conversation); err != nil && q.Conversation != "" {
+				return usageError{fmt.Errorf("--conversation: %w", err)}
+			}
 			if q.Sender == "" {
 				who, _, err := a.person()
 				if err != nil {

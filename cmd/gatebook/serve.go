@@ -32,6 +32,9 @@ asks for a passphrase on the terminal, or takes it from the file that
 GATEBOOK_PASSPHRASE_FILE names. One line says when the engine is ready.`,
 		Args: args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if opt.port < 0 || opt.port > 65535 {
+				return usageError{fmt.Errorf("--port %d: want 0 to 65535", opt.port)}
+			}
 			return a.serve(cmd.Context(), opt)
 		},
 	}
@@ -106,7 +109,7 @@ func (a *App) serveFolder(ctx context.Context) (dir *datadir.Dir, first bool, er
 	if err != nil {
 		return nil, false, err
 	}
-	return dir, !exists(dir.Head()), nil
+	return dir, !exists(dir.Head()) && !exists(viewsPointer(dir)), nil
 }
 
 // firstCommands lead from a new folder to the first allowed call.

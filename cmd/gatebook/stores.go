@@ -63,6 +63,9 @@ func openStores(ctx context.Context, cfg nodeConfig, b *bus) (_ *stores, err err
 	if empty && s.head.Size > 0 && s.rebuilt == "" {
 		s.rebuild("the views were gone")
 	}
+	if s.head.Size == 0 && !empty {
+		s.warnings = append(s.warnings, "the folder has no head: nothing could be compared with how far the book last went")
+	}
 	if err := s.openLog(ctx, b, s.head.Size == 0 && empty); err != nil {
 		return nil, err
 	}
