@@ -369,7 +369,7 @@ func (g *gate) decided(no *refused) events.CallDecided {
 	r := g.facts.Round
 	d := events.CallDecided{
 		Call: g.req.Call, Round: r.Round, Conversation: r.Conversation, Principal: r.Principal,
-		Tool:      events.ToolKey{Owner: cut(g.req.Tool.Owner, events.MaxName), Name: cut(g.req.Tool.Name, events.MaxName)},
+		Tool:      events.ToolKey{Owner: events.Cut(g.req.Tool.Owner, events.MaxName), Name: events.Cut(g.req.Tool.Name, events.MaxName)},
 		Arguments: g.req.Arguments, Verdict: events.Allow, Tier: g.tier, Profile: g.profile,
 		Facts: events.CallFacts{
 			Phase: g.phase, Role: g.agent.Role, RoleVersion: g.c.catalog.Roles[g.agent.Role].Version,
@@ -387,7 +387,7 @@ func (g *gate) decided(no *refused) events.CallDecided {
 		d.Definition = g.facts.Tool.Definition
 	}
 	if no != nil {
-		d.Verdict, d.Layer, d.Rule, d.Reason = no.verdict, no.layer, cut(no.rule, events.MaxName), cut(no.reason, maxReason)
+		d.Verdict, d.Layer, d.Rule, d.Reason = no.verdict, no.layer, events.Cut(no.rule, events.MaxName), events.Cut(no.reason, maxReason)
 		d.Arguments = refusedArguments(d.Arguments)
 	}
 	return d
@@ -397,23 +397,11 @@ func (g *gate) decided(no *refused) events.CallDecided {
 // call is not kept, so it is not named.
 func refusedArguments(a events.Arguments) events.Arguments {
 	if len(a.Text.Text) > events.MaxPreview {
-		a.Text.Text = cut(a.Text.Text, events.MaxPreview)
+		a.Text.Text = events.Cut(a.Text.Text, events.MaxPreview)
 		a.Truncated = true
 	}
 	a.Blob = ""
 	return a
-}
-
-// cut is the first most bytes of s, cut between runes, in valid UTF-8.
-func cut(s string, most int) string {
-	s = strings.ToValidUTF8(s, "\uFFFD")
-	if len(s) <= most {
-		return s
-	}
-	for most > 0 && !utf8.RuneStart(s[most]) {
-		most--
-	}
-	return s[:most]
 }
 
 // MayAskOutcome says whether agent, with the handle of asked, may hear how a

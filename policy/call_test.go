@@ -146,7 +146,7 @@ func TestRefusedArgumentsAreCut(t *testing.T) {
 	if len(got.Text.Text) != events.MaxPreview || !got.Truncated || !utf8.ValidString(got.Text.Text) || got.Blob != "" {
 		t.Errorf("got %d bytes, %+v", len(got.Text.Text), got)
 	}
-	if got := cut("aé", 2); got != "a" {
+	if got := events.Cut("aé", 2); got != "a" {
 		t.Errorf("cut between runes gives %q", got)
 	}
 }

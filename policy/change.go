@@ -282,7 +282,7 @@ func LoadCatalog(current *Compiled, req CatalogRequest) ([]events.Event, *Refusa
 		}
 		if !judge.mayApprove(req.By, req.Approves) {
 			first := changes[slices.IndexFunc(changes, Change.widens)]
-			return nil, refuse(CodeNotAllowed, cut("the catalog widens what is in force ("+first.Text+"); that waits until an approver runs gatebook catalog approve", maxReason))
+			return nil, refuse(CodeNotAllowed, events.Cut("the catalog widens what is in force ("+first.Text+"); that waits until an approver runs gatebook catalog approve", maxReason))
 		}
 		loaded.Widens = true
 		loaded.ApprovedBy = events.PersonID(req.By.ID)

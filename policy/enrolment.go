@@ -77,7 +77,7 @@ func ReleaseAgent(c *Compiled, by events.Actor, approves bool, agent AgentFacts,
 	if !agent.Enrolled {
 		return nil, refuse(CodeUnknownAgent, "there is no such agent enrolled; gatebook agent list names them")
 	}
-	return []events.Event{events.AgentReleased{Reason: cut(reason, maxReason)}}, nil
+	return []events.Event{events.AgentReleased{Reason: events.Cut(reason, maxReason)}}, nil
 }
 
 // AcceptClock answers the wish of by that the wall clock be taken again after a

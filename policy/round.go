@@ -100,7 +100,7 @@ func BeginRound(c *Compiled, req RoundRequest, f RoundBeginFacts) RoundDecision 
 	begun := events.RoundBegun{
 		Round: req.Round, Conversation: conversation, Channel: req.Channel, HandleHash: req.HandleHash,
 		Principal: principal, Sender: events.Plain(cmp.Or(req.SenderText, req.Sender)),
-		Requested: cut(req.Profile, events.MaxName), Effective: effective,
+		Requested: events.Cut(req.Profile, events.MaxName), Effective: effective,
 		Task: events.Plain(req.Task), Timeout: c.Limits().RoundTimeout,
 	}
 	if req.Model != "" {
@@ -226,7 +226,7 @@ func CloseRound(round RoundFacts, end events.RoundEnd, reason string) RoundDecis
 	}
 	return RoundDecision{
 		Round:  round.Round,
-		Events: []events.Event{events.RoundEnded{Round: round.Round, End: end, Reason: cut(reason, maxReason)}},
+		Events: []events.Event{events.RoundEnded{Round: round.Round, End: end, Reason: events.Cut(reason, maxReason)}},
 	}
 }
 

@@ -137,24 +137,16 @@ func (e *Engine) toInbox(agent events.AgentID, call events.CallID, seq events.Se
 	}
 }
 
-// cut shortens s to at most n bytes on a rune boundary.
-func cut(s string, n int) string {
-	if len(s) <= n {
-		return s
+// cutRunes is the piece of data from the beginning of a rune on, at most n bytes
+// and ended between runes, and where the next piece begins (0 at the end). It
+// keeps every byte, so that the pieces join to the whole.
+func cutRunes(data []byte, from int64, n int) (string, int64) {
+	rest := data[from:]
+	if len(rest) <= n {
+		return string(rest), 0
 	}
-	for n > 0 && !utf8.RuneStart(s[n]) {
+	for n > 0 && !utf8.RuneStart(rest[n]) {
 		n--
 	}
-	return s[:n]
-}
-
-// cutRunes is the piece of data from a byte on, at most n bytes and ended on a
-// rune boundary, and where the next piece begins (0 at the end).
-func cutRunes(data []byte, from int64, n int) (string, int64) {
-	rest := string(data[from:])
-	piece := cut(rest, n)
-	if len(piece) == len(rest) {
-		return piece, 0
-	}
-	return piece, from + int64(len(piece))
+	return string(rest[:n]), from + int64(n)
 }

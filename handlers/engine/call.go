@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"unicode/utf8"
 
 	"gatebook/events"
 	"gatebook/handlers/tools"
@@ -154,7 +155,7 @@ func (o *Outcome) decide(e *Engine, c *cycle) (plan, error) {
 			agent: o.Agent, actor: agentActor(o.Agent),
 			facts: []events.Event{events.AccessRefused{
 				Account: string(policy.AccountAgents), Client: string(o.Agent), Action: "outcome",
-				Subject: cut(string(o.Call)+o.Key, events.MaxName), Count: 1,
+				Subject: events.Cut(string(o.Call)+o.Key, events.MaxName), Count: 1,
 			}},
 			release: func(events.Record) { o.refuse("not_found", noSuchCall) },
 		}, nil
@@ -224,6 +225,9 @@ func (e *Engine) resultPage(row projections.AuditRow, from int64) any {
 	}
 	if from < 0 || from > int64(len(data)) {
 		return refused("invalid", fmt.Sprintf("cursor: the recorded result has %d bytes", len(data)))
+	}
+	if from < int64(len(data)) && !utf8.RuneStart(data[from]) {
+		return refused("invalid", "cursor: not where a piece of the recorded result begins")
 	}
 	text, next := cutRunes(data, from, ResultPage)
 	a := recorded(row)

@@ -412,6 +412,7 @@ func TestLargeResults(t *testing.T) {
 		"1 MiB":               {1 << 20, "ab cd ", false},
 		"5 MiB":               {5 << 20, "ab cd ", false},
 		"600 KiB that double": {600 << 10, `"`, false},
+		"900 KiB of runes":    {900 << 10, "né", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := newHouse(t)
@@ -424,6 +425,9 @@ func TestLargeResults(t *testing.T) {
 			}
 			if !c.whole && h.pieces(r.Round, "one", a) != int(a.Size) {
 				t.Errorf("the pieces do not add up to %d bytes", a.Size)
+			}
+			if !c.whole && c.of == "né" {
+				h.wrongCursor(r.Round, "one", a)
 			}
 			h.close()
 		})
@@ -487,4 +491,21 @@ func TestRunningTools(t *testing.T) {
 	}
 	h.checkBook()
 	must(t, h.store.Close())
+}
+
+// wrongCursor asks from the middle of a rune: that has an answer too. Runs of two
+// neighbouring bytes hold one such place.
+func (h *house) wrongCursor(round events.RoundID, handle string, a engine.CallAnswer) {
+	no := 0
+	for at := range int64(3) {
+		v := h.ask(func(answer engine.Answer) engine.Command {
+			return &engine.Outcome{Agent: "alice", Round: round, HandleHash: hashOf(handle), Call: a.Call, Cursor: a.Cursor + at, Answer: answer}
+		})
+		if r, refused := v.(engine.Refused); refused && r.Error.Code == "invalid" {
+			no++
+		}
+	}
+	if no != 1 {
+		h.tb.Errorf("%d of three neighbouring cursors were refused, want 1", no)
+	}
 }

@@ -66,7 +66,7 @@ func reach(who events.Actor, account policy.Account, action, subject string, no 
 		actor: who,
 		facts: []events.Event{events.AccessRefused{
 			Account: string(account), Client: who.ID, Action: action,
-			Subject: cut(subject, events.MaxName), Count: 1,
+			Subject: events.Cut(subject, events.MaxName), Count: 1,
 		}},
 		release: func(events.Record) {
 			answer.send(Refused{Problem{Code: string(no.Code), Reason: no.Reason, Round: no.Round}})

@@ -150,7 +150,7 @@ func (e *Engine) keepResult(end *toolEnd, result jsontext.Value) error {
 	}
 	r := &end.done.Result
 	r.Size, r.MAC, r.Redacted = int64(len(kept)), e.cfg.MAC(kept), changed
-	preview := cut(string(redacted), events.MaxPreview)
+	preview := events.Cut(string(redacted), events.MaxPreview)
 	r.Preview = events.Plain(preview)
 	if r.Truncated = len(preview) < len(redacted); r.Truncated {
 		if r.Blob, err = e.cfg.Blobs.Put(redacted); err != nil {

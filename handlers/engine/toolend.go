@@ -35,7 +35,7 @@ func (t *toolEnd) strip() *toolEnd {
 func (t *toolEnd) fail(ctx context.Context, err error, mask func(string) (string, bool)) {
 	text := func(s string) string {
 		masked, _ := mask(s)
-		return cut(masked, maxText)
+		return events.Cut(masked, maxText)
 	}
 	var no *tools.Refused
 	why := context.Cause(ctx)
@@ -43,7 +43,7 @@ func (t *toolEnd) fail(ctx context.Context, err error, mask func(string) (string
 	case err == nil:
 		d.Status = events.StatusOK
 	case errors.As(err, &no):
-		d.Status, d.Layer, d.Rule, d.Reason = events.StatusDenied, events.LayerTool, cut(no.Rule, events.MaxName), text(no.Reason)
+		d.Status, d.Layer, d.Rule, d.Reason = events.StatusDenied, events.LayerTool, events.Cut(no.Rule, events.MaxName), text(no.Reason)
 	case errors.Is(err, errStuck):
 		d.Status, d.Reason = events.StatusUnknown, errStuck.Error()
 	case errors.Is(why, errToolTime):
