@@ -187,7 +187,12 @@ func (h *house) ask(make func(engine.Answer) engine.Command) any {
 		return v
 	case err := <-h.ended:
 		h.ended <- err
-		h.tb.Fatalf("the engine ended: %v", err)
+		select {
+		case v := <-answer: // given before the end
+			return v
+		default:
+			h.tb.Fatalf("the engine ended: %v", err)
+		}
 	case <-time.After(20 * time.Second):
 		h.tb.Fatal("no answer")
 	}
