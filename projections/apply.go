@@ -47,10 +47,14 @@ type fold struct {
 	writes []write
 }
 
-// write is a row to set, or to delete where value is nil.
-type write struct{ key, value []byte }
+// write is a row to set, or to delete where value is nil. Its decoded form is nil
+// where nobody asks for it.
+type write struct {
+	key, value []byte
+	decoded    any
+}
 
-func (f *fold) put(key, value []byte) { f.writes = append(f.writes, write{key, value}) }
+func (f *fold) put(key, value []byte) { f.writes = append(f.writes, write{key: key, value: value}) }
 
 func (f *fold) drop(key []byte) { f.writes = append(f.writes, write{key: key}) }
 
@@ -59,11 +63,12 @@ func (f *fold) set(key []byte, row any) error {
 	if err != nil {
 		return err
 	}
-	f.put(key, value)
+	f.writes = append(f.writes, write{key, value, row})
 	return nil
 }
 
 func (f *fold) flush() error {
+	m, _ := f.tx.(*memoTx)
 	for _, w := range f.writes {
 		if w.value == nil {
 			if err := f.tx.Delete(w.key); err != nil {
@@ -73,6 +78,9 @@ func (f *fold) flush() error {
 		}
 		if err := f.tx.Set(w.key, w.value); err != nil {
 			return err
+		}
+		if m != nil && w.decoded != nil {
+			m.memo.keep(w.key, w.decoded)
 		}
 	}
 	return nil

@@ -42,15 +42,25 @@ func (r rows) scan(keys []string, lower, upper []byte) iter.Seq2[projections.Row
 }
 
 // mapStore keeps all rows in one map and copies it for snapshots. A transaction
-// writes to the map and remembers what was there.
+// keeps its writes in a map of its own.
 type mapStore struct {
-	mu   sync.Mutex
-	rows rows
+	mu     sync.Mutex
+	rows   rows
+	newest *mapTx
 }
 
 func newMapStore() *mapStore { return &mapStore{rows: rows{}} }
 
-func (s *mapStore) Begin() projections.Tx { return &mapTx{store: s, own: map[string][]byte{}} }
+func (s *mapStore) Begin() projections.Tx {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t := &mapTx{store: s, own: map[string][]byte{}}
+	if below := s.newest; below != nil && !below.ended {
+		t.below = below
+	}
+	s.newest = t
+	return t
+}
 
 func (s *mapStore) Snapshot() projections.Snapshot {
 	s.mu.Lock()
@@ -67,6 +77,7 @@ func (mapSnapshot) Close() error { return nil }
 
 type mapTx struct {
 	store *mapStore
+	below *mapTx            // begun before, and not ended then
 	own   map[string][]byte // nil: deleted
 	ended bool
 }
@@ -74,6 +85,11 @@ type mapTx struct {
 func (t *mapTx) Get(key []byte) ([]byte, error) {
 	if value, ok := t.own[string(key)]; ok {
 		return value, nil
+	}
+	if t.below != nil {
+		if value, ok := t.below.own[string(key)]; ok {
+			return value, nil
+		}
 	}
 	t.store.mu.Lock()
 	defer t.store.mu.Unlock()
@@ -84,6 +100,9 @@ func (t *mapTx) merged() rows {
 	t.store.mu.Lock()
 	defer t.store.mu.Unlock()
 	all := maps.Clone(t.store.rows)
+	if t.below != nil {
+		t.below.write(all)
+	}
 	t.write(all)
 	return all
 }
@@ -127,4 +146,8 @@ func (t *mapTx) Commit() error {
 	return nil
 }
 
-func (t *mapTx) Discard() { t.ended = true }
+func (t *mapTx) Discard() {
+	t.store.mu.Lock()
+	defer t.store.mu.Unlock()
+	t.ended = true
+}

@@ -23,24 +23,22 @@ const DefaultBatch = 1000
 // FoldOptions change how [Fold] works, never what it gives.
 type FoldOptions struct {
 	Batch int // events per transaction; 0: [DefaultBatch]
-	// Progress, where not nil, is called after each commit with the checkpoint.
+	// Progress, where not nil, is called after each commit with the checkpoint, by
+	// Fold's own goroutine.
 	Progress func(events.Seq)
 }
 
 // Fold folds what book holds beyond the store's checkpoint, and ends where book
-// ends. It owns the store's transaction until it returns; its one goroutine, the
-// decoder, has ended by then.
+// ends. It owns the store's transactions until it returns; its two goroutines,
+// the decoder and a commit, have ended by then.
 //
 // It stops at the first event that cannot be decoded or folded with an
 // [*EventError], at a gap with [events.ErrGap] or [ErrOrder], and when ctx ends.
 // The checkpoint is then right before that event, or, where ctx ended, after a
 // whole transaction.
-func Fold(ctx context.Context, book Source, codec events.Codec, store Store, opt FoldOptions) error {
+func Fold(ctx context.Context, book Source, codec events.Codec, store Store, opt FoldOptions) (err error) {
 	if opt.Batch <= 0 {
 		opt.Batch = DefaultBatch
-	}
-	if opt.Progress == nil {
-		opt.Progress = func(events.Seq) {}
 	}
 	checkpoint, err := checkpointOf(store)
 	if err != nil {
@@ -58,8 +56,10 @@ func Fold(ctx context.Context, book Source, codec events.Codec, store Store, opt
 		for range batches { // the decoder closes it when it ends
 		}
 	}()
+	c := committer{store: store, memo: NewMemo(), progress: opt.Progress}
+	defer func() { err = errors.Join(err, c.wait()) }()
 	for b := range batches {
-		if err := foldBatch(ctx, store, b.items, opt.Progress); err != nil {
+		if err := c.fold(ctx, b.items); err != nil {
 			return err
 		}
 		if b.err != nil {
@@ -75,33 +75,57 @@ func checkpointOf(store Store) (events.Seq, error) {
 	return state.Seq, errors.Join(err, snapshot.Close())
 }
 
-// foldBatch folds items in one transaction. Where one does not fit, those before
-// it are folded in a transaction of their own.
-func foldBatch(ctx context.Context, store Store, items []item, progress func(events.Seq)) error {
+// committer commits one transaction while the next one is folded.
+type committer struct {
+	store    Store
+	memo     *Memo
+	progress func(events.Seq) // nil for nobody
+	upTo     events.Seq       // where the commit under way ends
+	done     chan error       // of the commit under way; nil where there is none
+}
+
+// fold folds items in one transaction and starts its commit. Where one does not
+// fit, those before it are folded in a transaction of their own.
+func (c *committer) fold(ctx context.Context, items []item) error {
 	if len(items) == 0 {
 		return nil
 	}
-	tx := store.Begin()
-	defer tx.Discard()
+	tx := c.memo.Over(c.store.Begin())
 	for i, it := range items {
-		if err := ctx.Err(); err != nil {
-			return err
+		err := ctx.Err()
+		if err == nil {
+			err = Apply(tx, it.event, it.record)
 		}
-		err := Apply(tx, it.event, it.record)
 		if err == nil {
 			continue
 		}
+		err = errors.Join(c.wait(), err)
 		tx.Discard()
-		if errors.Is(err, ErrStore) {
+		if errors.Is(err, ErrStore) || ctx.Err() != nil {
 			return err
 		}
-		return errors.Join(foldBatch(ctx, store, items[:i], progress), err)
+		return errors.Join(c.fold(ctx, items[:i]), err)
 	}
-	if err := tx.Commit(); err != nil {
+	if err := c.wait(); err != nil {
+		tx.Discard()
 		return err
 	}
-	progress(items[len(items)-1].event.Seq)
+	c.upTo, c.done = items[len(items)-1].event.Seq, make(chan error, 1)
+	go func() { c.done <- tx.Commit() }()
 	return nil
+}
+
+// wait waits for the commit under way.
+func (c *committer) wait() error {
+	if c.done == nil {
+		return nil
+	}
+	err := <-c.done
+	c.done = nil
+	if err == nil && c.progress != nil {
+		c.progress(c.upTo)
+	}
+	return err
 }
 
 // item is one event and its bytes.

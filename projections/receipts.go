@@ -114,6 +114,7 @@ func (f *fold) tally(call AuditRow) error {
 	if _, err := loadRow(f.tx, key, &t); err != nil {
 		return err
 	}
+	t.ByStatus, t.ByTool = slices.Clone(t.ByStatus), slices.Clone(t.ByTool) // others may remember them
 	t.Duration += call.Duration
 	at, found := slices.BinarySearchFunc(t.ByStatus, string(call.Status), func(c Count, name string) int {
 		return cmp.Compare(c.Name, name)

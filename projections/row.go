@@ -34,12 +34,69 @@ func encodeRow(row any) ([]byte, error) {
 }
 
 // loadRow reads the row of key into row, and says whether there is one.
-func loadRow(r Reader, key []byte, row any) (bool, error) {
+func loadRow[T any](r Reader, key []byte, row *T) (bool, error) {
+	m, _ := r.(*memoTx)
+	if m != nil {
+		if known, ok := m.memo.rows[string(key)].(T); ok {
+			*row = known
+			return true, nil
+		}
+	}
 	value, err := r.Get(key)
 	if err != nil || value == nil {
 		return false, err
 	}
-	return true, decodeRow(value, row)
+	if err := decodeRow(value, row); err != nil {
+		return true, err
+	}
+	if m != nil {
+		m.memo.keep(key, *row)
+	}
+	return true, nil
+}
+
+// Memo remembers decoded rows from one transaction to the next, so that what an
+// event reads need not be decoded anew for each. It changes no answer. It belongs
+// to one store and to the goroutine that folds into it.
+type Memo struct{ rows map[string]any }
+
+// maxMemo bounds what a Memo remembers, in rows.
+const maxMemo = 8192
+
+// NewMemo is a memory of nothing.
+func NewMemo() *Memo { return &Memo{rows: map[string]any{}} }
+
+// Over gives tx, begun by the store of m, with its memory. All transactions of
+// the store MUST be used so, or none.
+func (m *Memo) Over(tx Tx) Tx { return &memoTx{Tx: tx, memo: m} }
+
+// keep remembers a row. What is in it MUST NOT be changed any more.
+func (m *Memo) keep(key []byte, row any) {
+	if len(m.rows) >= maxMemo {
+		clear(m.rows)
+	}
+	m.rows[string(key)] = row
+}
+
+type memoTx struct {
+	Tx
+	memo *Memo
+}
+
+func (t *memoTx) Set(key, value []byte) error {
+	delete(t.memo.rows, string(key))
+	return t.Tx.Set(key, value)
+}
+
+func (t *memoTx) Delete(key []byte) error {
+	delete(t.memo.rows, string(key))
+	return t.Tx.Delete(key)
+}
+
+// Discard forgets everything: what the transaction wrote never was.
+func (t *memoTx) Discard() {
+	clear(t.memo.rows)
+	t.Tx.Discard()
 }
 
 func decodeRow(value []byte, row any) error {
@@ -75,74 +132,4 @@ func preview(p events.Personal) events.Personal {
 	}
 	p.Text = p.Text[:end]
 	return p
-}
-
-// storedCall is an AuditRow in the store.
-type storedCall struct {
-	_                            struct{} `cbor:",toarray"`
-	Call                         events.CallID
-	Round                        events.RoundID
-	Conversation                 events.ConversationID
-	Step                         int64
-	Agent                        events.AgentID
-	Role                         string
-	ModelName, ModelKnown        string
-	Channel                      events.ChannelID
-	PrincipalID                  string
-	PrincipalKind                events.PrincipalKind
-	Profile                      string
-	ToolOwner, Tool              string
-	Key                          string
-	MAC                          events.MAC
-	ArgsPreview                  storedPersonal
-	ArgsSize                     int64
-	Verdict                      events.Verdict
-	Status                       events.Status
-	Layer                        events.Layer
-	Rule, Reason, Error          string
-	ResultSize                   int64
-	ResultMAC                    events.MAC
-	ResultPreview                storedPersonal
-	ResultRedacted               bool
-	ResultTruncated              bool
-	ResultBlob                   events.Digest
-	Executor                     events.Executor
-	Tier                         events.Tier
-	Duration                     events.Micros
-	Decided, Released, Completed events.Instant
-	Seq, CompletedSeq            events.Seq
-	Catalog                      events.Digest
-}
-
-func storeCall(r AuditRow) storedCall {
-	return storedCall{
-		Call: r.Call, Round: r.Round, Conversation: r.Conversation, Step: r.Step, Agent: r.Agent, Role: r.Role,
-		ModelName: r.Model.Name, ModelKnown: r.Model.Known, Channel: r.Channel,
-		PrincipalID: r.Principal.ID, PrincipalKind: r.Principal.Kind, Profile: r.Profile,
-		ToolOwner: r.Tool.Owner, Tool: r.Tool.Name, Key: r.Key, MAC: r.MAC,
-		ArgsPreview: storePersonal(r.ArgsPreview), ArgsSize: r.ArgsSize,
-		Verdict: r.Verdict, Status: r.Status, Layer: r.Layer, Rule: r.Rule, Reason: r.Reason, Error: r.Error,
-		ResultSize: r.Result.Size, ResultMAC: r.Result.MAC, ResultPreview: storePersonal(r.Result.Preview),
-		ResultRedacted: r.Result.Redacted, ResultTruncated: r.Result.Truncated, ResultBlob: r.Result.Blob, Executor: r.Executor,
-		Tier: r.Tier, Duration: r.Duration, Decided: r.Decided, Released: r.Released, Completed: r.Completed,
-		Seq: r.Seq, CompletedSeq: r.CompletedSeq, Catalog: r.Catalog,
-	}
-}
-
-func (s storedCall) row() AuditRow {
-	return AuditRow{
-		Call: s.Call, Round: s.Round, Conversation: s.Conversation, Step: s.Step, Agent: s.Agent, Role: s.Role,
-		Model: events.Model{Name: s.ModelName, Known: s.ModelKnown}, Channel: s.Channel,
-		Principal: events.Principal{ID: s.PrincipalID, Kind: s.PrincipalKind}, Profile: s.Profile,
-		Tool: events.ToolKey{Owner: s.ToolOwner, Name: s.Tool}, Key: s.Key, MAC: s.MAC,
-		ArgsPreview: s.ArgsPreview.personal(), ArgsSize: s.ArgsSize,
-		Verdict: s.Verdict, Status: s.Status, Layer: s.Layer, Rule: s.Rule, Reason: s.Reason, Error: s.Error,
-		Result: events.Result{
-			Size: s.ResultSize, MAC: s.ResultMAC, Preview: s.ResultPreview.personal(),
-			Redacted: s.ResultRedacted, Truncated: s.ResultTruncated, Blob: s.ResultBlob,
-		},
-		Executor: s.Executor, Tier: s.Tier, Duration: s.Duration,
-		Decided: s.Decided, Released: s.Released, Completed: s.Completed,
-		Seq: s.Seq, CompletedSeq: s.CompletedSeq, Catalog: s.Catalog,
-	}
 }

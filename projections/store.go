@@ -55,7 +55,8 @@ type Row struct{ Key, Value []byte }
 
 // Tx is a transaction of the one writer: its reads see its own writes. It MUST
 // be ended by Commit or Discard, and not used after; Discard after Commit does
-// nothing. Not safe for concurrent use.
+// nothing. Not safe for concurrent use, but its Commit may run beside the use of
+// the transaction begun after it.
 type Tx interface {
 	Reader
 	// Set copies key and takes over value: the caller MUST NOT change it after.
@@ -79,7 +80,9 @@ type Snapshot interface {
 // Store keeps the rows of all views. Implementations: infra/pebblekv, and a map
 // in the tests of this package; both pass projectionstest.TestStore.
 type Store interface {
-	// Begin opens the one transaction. There MUST be at most one at a time.
+	// Begin opens a transaction that sees what the one before it wrote, ended or
+	// not. There MUST be at most two at a time, ended in the order of their
+	// begins, and where one is discarded, the one begun after it too.
 	Begin() Tx
 	// Snapshot opens the state of the last commit. Safe for concurrent use.
 	Snapshot() Snapshot

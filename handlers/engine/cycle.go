@@ -48,7 +48,9 @@ func (p plan) lastRecord() events.Record {
 	return p.records[len(p.records)-1]
 }
 
-// cycle is one turn of the loop: one transaction, one append.
+// cycle is one turn of the loop: one transaction, one append. While one is in
+// flight the next is decided on top of it, as if it were durable already; nothing
+// of the next is sent or released before that has come true.
 type cycle struct {
 	tx      projections.Tx
 	after   events.Seq
@@ -57,10 +59,53 @@ type cycle struct {
 	plans   []plan
 	count   int
 	bytes   int
+	full    bool       // something did not fit
+	answer  chan error // of the append
+	failed  error      // the answer, once landed
 }
 
 func (e *Engine) newCycle() *cycle {
-	return &cycle{tx: e.cfg.Store.Begin(), after: e.last, catalog: e.catalog}
+	c := &cycle{tx: e.memo.Over(e.cfg.Store.Begin()), after: e.last, catalog: e.catalog, answer: make(chan error, 1)}
+	if e.flying != nil {
+		c.after, c.catalog = e.flying.last(), e.flying.catalog
+	}
+	return c
+}
+
+// answer is where the answer for the cycle in flight comes; nil where none flies.
+func (e *Engine) answer() <-chan error {
+	if e.flying == nil {
+		return nil
+	}
+	return e.flying.answer
+}
+
+// landed gives the cycle in flight where the book has answered; with wait, once
+// it has. Nil for none.
+func (e *Engine) landed(wait bool) *cycle {
+	if wait && e.flying != nil {
+		return e.land(<-e.flying.answer)
+	}
+	select {
+	case err := <-e.answer():
+		return e.land(err)
+	default:
+		return nil
+	}
+}
+
+func (e *Engine) land(err error) *cycle {
+	c := e.flying
+	c.failed, e.flying = err, nil
+	return c
+}
+
+// takeBack drops a cycle of which nothing was sent; its commands come first.
+func (e *Engine) takeBack(c *cycle) {
+	if c != nil {
+		c.tx.Discard()
+		e.again = append(c.commands(), e.again...)
+	}
 }
 
 func (c *cycle) commands() []Command {
@@ -86,10 +131,6 @@ func (c *cycle) decisions() [][]events.Record {
 
 // plan decides one command into the cycle, unless its events do not fit any more.
 func (e *Engine) plan(c *cycle, cmd Command) (fits bool, err error) {
-	var jumped *events.ClockJumped
-	if c.now, jumped = e.time.now(); jumped != nil {
-		e.again = append(e.again, noteJump{*jumped})
-	}
 	p, err := cmd.decide(e, c)
 	if err != nil {
 		return false, err

@@ -4,6 +4,9 @@
 // [Command]. Run reads as its five steps: collect what waits, decide each
 // command in order, commit the events of the cycle to the log, settle the views,
 // and only then release: start the tools that were allowed and answer the rest.
+// While the append of one cycle is on its way, the next is decided on top of it,
+// in a transaction that stands on the one before; it is sent when that has
+// settled, and dropped with it.
 //
 // What the package promises:
 //
@@ -17,9 +20,10 @@
 //   - While the book cannot be written, every command is refused and
 //     [Engine.Health] says why; reading goes on.
 //
-// Concurrency: one goroutine (Run) owns the transaction, the waiters and the
-// clock. Submit, Health and Running are safe for concurrent use. Every running
-// tool has a goroutine that Run waits for. The package decides nothing itself:
+// Concurrency: one goroutine (Run) owns the transactions, the waiters and the
+// clock; an append on its way has another, and at most one is. Submit, Health and
+// Catalog are safe for concurrent use. Every running tool has a goroutine whose
+// end, or giving up, Run waits for. The package decides nothing itself:
 // it reads facts from views, asks policy, and records the answer.
 //
 // Ahead of DESIGN, section 3, in one place: a command whose append is in doubt

@@ -75,7 +75,10 @@ type Engine struct {
 
 	// Owned by the loop.
 	log     events.Log
-	last    events.Seq
+	open    *cycle     // being decided; nil where nothing is
+	flying  *cycle     // its append is on the way; nil where none is
+	last    events.Seq // settled
+	memo    *projections.Memo
 	catalog *policy.Compiled
 	time    *engineTime
 	ids     *ids
@@ -102,6 +105,7 @@ func New(cfg Config) *Engine {
 		done:    make(chan struct{}),
 		drained: make(chan struct{}),
 		ids:     newIDs(cfg.Entropy),
+		memo:    projections.NewMemo(),
 		waiters: map[events.CallID][]Answer{},
 		running: map[events.CallID]*run{},
 		busy:    map[events.AgentID]int{},
@@ -173,27 +177,24 @@ func (e *Engine) Run(ctx context.Context) error {
 	ticker := time.NewTicker(time.Second)
 	defer ticker.Stop()
 	for {
-		work, err := e.collect(ctx, ticker.C)
+		work, landed, err := e.collect(ctx, ticker.C)
 		if err != nil {
 			return e.refuseWaiting(err)
 		}
-		c, err := e.decide(work)
-		if err != nil {
+		if err := e.decide(work); err != nil {
 			return e.refuseWaiting(fmt.Errorf("decide: %w", err))
 		}
-		if err := e.commit(ctx, c); err != nil {
-			if err := e.resolve(ctx, c, err); err != nil {
-				return e.refuseWaiting(fmt.Errorf("resolve: %w", err))
+		if landed != nil {
+			durable, err := e.settle(ctx, landed)
+			if err != nil {
+				return e.refuseWaiting(err)
 			}
-			continue
+			e.release(landed, durable)
 		}
-		if err := e.settle(c); err != nil {
-			return e.refuseWaiting(err)
-		}
-		e.release(c, len(c.plans))
 		if e.broken != nil {
 			return e.refuseWaiting(e.broken)
 		}
+		e.commit(ctx)
 	}
 }
 
@@ -203,9 +204,13 @@ var ErrStopped = errors.New("the engine has stopped")
 // errDrained ends the loop after everything that ran is in the book.
 var errDrained = errors.New("drained")
 
-// collect waits for the first command and takes what else is there.
-func (e *Engine) collect(ctx context.Context, tick <-chan time.Time) ([]Command, error) {
-	work := e.again
+// collect waits for the first command and takes what else is there, or gives the
+// cycle in flight once the book has answered.
+func (e *Engine) collect(ctx context.Context, tick <-chan time.Time) (work []Command, landed *cycle, err error) {
+	if landed := e.landed(e.open != nil && e.open.full); landed != nil {
+		return nil, landed, nil
+	}
+	work = e.again
 	e.again = nil
 	if ctx.Err() != nil {
 		return e.drainStep(work)
@@ -216,17 +221,19 @@ func (e *Engine) collect(ctx context.Context, tick <-chan time.Time) ([]Command,
 			work = append(work, c)
 		case c := <-e.in:
 			work = append(work, c)
+		case err := <-e.answer():
+			return nil, e.land(err), nil
 		case <-tick:
 			due, err := e.due()
 			if err != nil {
-				return nil, err
+				return nil, nil, err
 			}
 			work = append(work, due...)
 		case <-ctx.Done():
 			return e.drainStep(work)
 		}
 	}
-	return e.takeWaiting(work), nil
+	return e.takeWaiting(work), nil, nil
 }
 
 // takeWaiting adds what is there without waiting: outcomes first, because they
@@ -249,52 +256,77 @@ func (e *Engine) takeWaiting(work []Command) []Command {
 	return work
 }
 
-// decide turns commands into plans, each seeing the facts of those before it.
-func (e *Engine) decide(work []Command) (*cycle, error) {
-	c := e.newCycle()
+// decide turns commands into plans of the open cycle, each seeing the facts of
+// those before it, those in flight too.
+func (e *Engine) decide(work []Command) error {
+	if len(work) == 0 {
+		return nil
+	}
+	if e.open == nil {
+		e.open = e.newCycle()
+	}
+	var jumped *events.ClockJumped
+	if e.open.now, jumped = e.time.now(); jumped != nil {
+		e.again = append(e.again, noteJump{*jumped})
+	}
 	for i, cmd := range work {
 		if !e.health.OK() && e.notNow(cmd) {
 			continue
 		}
-		fits, err := e.plan(c, cmd)
-		if err != nil {
-			c.tx.Discard()
-			e.again = append(c.commands(), work[i:]...)
-			return nil, err
-		}
-		if !fits {
+		fits, err := e.plan(e.open, cmd)
+		if err != nil || !fits {
+			e.open.full = true
 			e.again = append(e.again, work[i:]...)
-			break
+			return err
 		}
 	}
-	return c, nil
+	return nil
 }
 
-// commit makes the events of the cycle durable.
-func (e *Engine) commit(ctx context.Context, c *cycle) error {
+// commit sends the events of the open cycle on their way to become durable, one
+// cycle at a time. What comes meanwhile is decided into the next.
+func (e *Engine) commit(ctx context.Context) {
+	if e.flying != nil || e.open == nil {
+		return
+	}
+	c, log := e.open, e.log
+	e.open, e.flying = nil, c
 	decisions := c.decisions()
 	if len(decisions) == 0 {
-		return nil
+		c.answer <- nil
+		return
 	}
-	return e.log.Append(context.WithoutCancel(ctx), c.after, decisions)
+	send := func() { c.answer <- log.Append(context.WithoutCancel(ctx), c.after, decisions) }
+	if c.count <= events.MaxSingles && len(e.in)+len(e.ended) == 0 {
+		send() // nothing waits that could be decided meanwhile
+		return
+	}
+	go send()
 }
 
-// settle commits the rows. The log has the events already: where this fails the
-// process must end, and the next start folds them again.
-func (e *Engine) settle(c *cycle) error {
-	if c.count == 0 {
-		c.tx.Discard()
-		return nil
+// settle commits the rows of a cycle that is durable, and says how many of its
+// plans are. The log has the events already: where this fails the process must
+// end, and the next start folds them again.
+func (e *Engine) settle(ctx context.Context, c *cycle) (durable int, err error) {
+	if c.failed != nil {
+		durable, err := e.resolve(ctx, c)
+		if err != nil {
+			return 0, fmt.Errorf("resolve: %w", err)
+		}
+		return durable, nil
 	}
 	if err := c.tx.Commit(); err != nil {
-		return fmt.Errorf("settle: %w", err)
+		return 0, fmt.Errorf("settle: %w", err)
+	}
+	if c.count == 0 {
+		return len(c.plans), nil
 	}
 	e.last, e.failures = c.last(), 0
 	e.useCatalog(c.catalog)
 	if e.cfg.OnFold != nil {
 		e.cfg.OnFold(e.last)
 	}
-	return nil
+	return len(c.plans), nil
 }
 
 func (e *Engine) useCatalog(c *policy.Compiled) {

@@ -355,6 +355,7 @@ type handClock struct {
 	mu      sync.Mutex
 	wall    time.Time
 	elapsed time.Duration
+	asked   int
 }
 
 func (c *handClock) Wall() time.Time {
@@ -366,7 +367,15 @@ func (c *handClock) Wall() time.Time {
 func (c *handClock) Elapsed() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.asked++
 	return c.elapsed
+}
+
+// reads is how often the clock was asked for elapsed time.
+func (c *handClock) reads() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.asked
 }
 
 // pass lets time go by; jump moves only the wall clock.

@@ -8,8 +8,11 @@ import (
 
 // Every bound of the loop in one place.
 const (
-	// maxCommands is how many commands one cycle decides.
-	maxCommands = 400
+	// maxCommands is how many commands are decided before the loop looks again
+	// whether the book has answered.
+	maxCommands = 64
+	// maxDue is how many rounds time out at one tick.
+	maxDue = 400
 	// maxCycleEvents and maxCycleBytes keep a cycle within one atomic batch.
 	maxCycleEvents = events.MaxBatchEvents
 	maxCycleBytes  = 3 << 20

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"gatebook/events"
@@ -12,41 +13,48 @@ import (
 )
 
 // resolve follows an append that did not wholly succeed. Nothing of it is
-// believed but what the log itself holds: the transaction is dropped, the log is
-// read until it answers, what is durable is folded and released, and the other
-// commands are decided again. It returns an error where the loop must end.
-func (e *Engine) resolve(ctx context.Context, c *cycle, cause error) error {
+// believed but what the log itself holds: the transaction is dropped, and that of
+// the cycle decided on top of it, the log is read until it answers, what is
+// durable is folded, and all other commands are decided again. It says how many
+// plans are durable, and returns an error where the loop must end.
+func (e *Engine) resolve(ctx context.Context, c *cycle) (durable int, err error) {
 	c.tx.Discard()
-	e.health.Set(TroubleBook, cause.Error())
+	e.takeBack(e.open)
+	e.open = nil
+	e.health.Set(TroubleBook, c.failed.Error())
 	e.abandon(c)
+	defer func() {
+		if err != nil {
+			e.again = append(c.commands(), e.again...)
+		}
+	}()
 	// An append that fails again and again for no reason that the log shows must
 	// not spin: from the second failure on the log is opened anew, after a pause.
 	e.failures++
 	if e.failures > 1 {
 		if err := e.refuseFor(min(retryFirst*time.Duration(e.failures), retryMost)); err != nil {
-			e.again = append(c.commands(), e.again...)
-			return err
+			return 0, err
 		}
 	}
-	durable, err := e.readBack(ctx, c, e.failures > 1 || needsReopen(cause))
+	records, err := e.readBack(ctx, c, e.failures > 1 || needsReopen(c.failed))
 	if err != nil {
-		e.again = append(c.commands(), e.again...)
-		return err
+		return 0, err
 	}
-	if err := e.foldBack(c, durable); err != nil {
-		return err
+	if err := e.foldBack(c, records); err != nil {
+		return 0, err
 	}
-	n := e.durablePlans(c, len(durable))
-	e.release(c, n)
-	for _, p := range c.plans[n:] {
+	durable = e.durablePlans(c, len(records))
+	var undone []Command
+	for _, p := range c.plans[durable:] {
 		if k, ok := p.cmd.(*Call); ok && k.abandoned {
 			k.settle(false) // its caller was told that nothing would run
 			continue
 		}
-		e.again = append(e.again, p.cmd)
+		undone = append(undone, p.cmd)
 	}
+	e.again = append(undone, e.again...)
 	e.health.Clear(TroubleBook)
-	return nil
+	return durable, nil
 }
 
 // needsReopen says that the log will not take another append as it is.
@@ -137,6 +145,7 @@ func (e *Engine) readBack(ctx context.Context, c *cycle, reopen bool) ([]events.
 		}
 		e.health.Set(TroubleBook, err.Error())
 		e.letGo()
+		e.again = slices.DeleteFunc(e.again, e.notNow)
 		reopen = true
 		if err := e.refuseFor(pause); err != nil {
 			return nil, err
@@ -200,7 +209,7 @@ func fatal(err error) bool {
 
 // foldBack folds what is durable by the ordinary fold.
 func (e *Engine) foldBack(c *cycle, durable []events.Record) error {
-	tx := e.cfg.Store.Begin()
+	tx := e.memo.Over(e.cfg.Store.Begin())
 	for _, r := range durable {
 		rec, err := events.Decode(r)
 		if err == nil {

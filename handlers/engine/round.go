@@ -250,7 +250,7 @@ func (e *Engine) due() ([]Command, error) {
 	}
 	snap := e.cfg.Store.Snapshot()
 	defer snap.Close()
-	rows, err := projections.Due(snap, now, maxCommands)
+	rows, err := projections.Due(snap, now, maxDue)
 	if err != nil {
 		return nil, err
 	}

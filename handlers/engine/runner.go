@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -41,18 +42,22 @@ func (e *Engine) startTool(k *Call, d events.CallDecided, cause events.EventID) 
 	ctx, cancel := context.WithCancelCause(context.Background())
 	e.running[d.Call] = &run{agent: k.Request.Agent, cancel: cancel}
 	e.busy[k.Request.Agent]++
+	end := &toolEnd{agent: k.Request.Agent, cause: cause, done: events.CallCompleted{
+		Call: d.Call, Round: d.Round, Executor: events.ByEngine,
+	}}
 	env := tools.Env{Agent: k.Request.Agent, Call: d.Call, Round: d.Round, Now: e.time.base}
-	limit := limits.ToolTime.Duration()
-	e.tools.Go(func() {
-		defer cancel(nil)
-		ctx, stop := context.WithTimeoutCause(ctx, limit, errToolTime)
-		defer stop()
-		began := e.cfg.Clock.Elapsed()
-		result, err := await(ctx, k, env)
-		end := &toolEnd{agent: env.Agent, cause: cause, done: events.CallCompleted{
-			Call: d.Call, Round: d.Round, Executor: events.ByEngine,
-			Duration: events.MicrosOf(e.cfg.Clock.Elapsed() - began),
-		}}
+	e.runTool(ctx, cancel, limits.ToolTime.Duration(), k, env, end)
+}
+
+// runTool runs the tool in a goroutine of its own and hands its end to the loop:
+// when it returns, or a little after its context ended.
+func (e *Engine) runTool(ctx context.Context, cancel context.CancelCauseFunc, limit time.Duration, k *Call, env tools.Env, end *toolEnd) {
+	ctx, stop := context.WithTimeoutCause(ctx, limit, errToolTime)
+	began, returned := e.cfg.Clock.Elapsed(), make(chan struct{})
+	var once sync.Once
+	finish := func(result jsontext.Value, err error) {
+		defer e.tools.Done()
+		end.done.Duration = events.MicrosOf(e.cfg.Clock.Elapsed() - began)
 		if err == nil {
 			err = e.keepResult(end, result)
 		}
@@ -61,7 +66,35 @@ func (e *Engine) startTool(k *Call, d events.CallDecided, cause events.EventID) 
 		case e.ended <- end:
 		case <-e.done: // the next start ends the call as unknown
 		}
+		stop()
+		cancel(nil)
+	}
+	e.tools.Add(1)
+	forget := context.AfterFunc(ctx, func() {
+		grace := time.NewTimer(toolGrace)
+		defer grace.Stop()
+		select {
+		case <-returned:
+		case <-grace.C: // it may return some day, and nobody waits for that
+			once.Do(func() { finish(nil, errStuck) })
+		}
 	})
+	go func() {
+		result, err := guarded(ctx, k, env)
+		forget()
+		close(returned)
+		once.Do(func() { finish(result, err) })
+	}()
+}
+
+// guarded makes an error of a tool's panic.
+func guarded(ctx context.Context, k *Call, env tools.Env) (result jsontext.Value, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			result, err = nil, fmt.Errorf("the tool panicked: %v", p)
+		}
+	}()
+	return k.Tool.Run(ctx, env, k.Args)
 }
 
 // heldCall is an allowed call whose agent has as many tools running as it may.
@@ -104,37 +137,6 @@ func (e *Engine) endHeld(agent events.AgentID, why error) {
 		e.endUnstarted(h, why.Error())
 	}
 	delete(e.held, agent)
-}
-
-// await runs the tool and gives it a little time after its context ended.
-func await(ctx context.Context, k *Call, env tools.Env) (jsontext.Value, error) {
-	type returned struct {
-		value jsontext.Value
-		err   error
-	}
-	back := make(chan returned, 1)
-	go func() {
-		defer func() {
-			if p := recover(); p != nil {
-				back <- returned{err: fmt.Errorf("the tool panicked: %v", p)}
-			}
-		}()
-		v, err := k.Tool.Run(ctx, env, k.Args)
-		back <- returned{v, err}
-	}()
-	select {
-	case r := <-back:
-		return r.value, r.err
-	case <-ctx.Done():
-	}
-	grace := time.NewTimer(toolGrace)
-	defer grace.Stop()
-	select {
-	case r := <-back:
-		return r.value, r.err
-	case <-grace.C:
-		return nil, errStuck
-	}
 }
 
 // keepResult fills in what the book keeps of a result, before the outcome

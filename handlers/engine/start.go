@@ -141,13 +141,13 @@ func (e *Engine) startDrain() {
 
 // drainStep is collect after the context has ended: no new intents, running
 // tools finish or are cancelled, and everything final gets into the book.
-func (e *Engine) drainStep(work []Command) ([]Command, error) {
+func (e *Engine) drainStep(work []Command) ([]Command, *cycle, error) {
 	work = e.takeWaiting(work)
 	if len(work) > 0 {
-		return work, nil
+		return work, nil, nil
 	}
-	if len(e.running) == 0 {
-		return nil, errDrained
+	if len(e.running) == 0 && e.flying == nil {
+		return nil, nil, errDrained
 	}
 	drained := e.drained
 	if e.cancelled {
@@ -158,11 +158,13 @@ func (e *Engine) drainStep(work []Command) ([]Command, error) {
 		work = append(work, c)
 	case c := <-e.in:
 		work = append(work, c)
+	case err := <-e.answer():
+		return nil, e.land(err), nil
 	case <-drained:
 		e.cancelled = true
 		e.cancelTools()
 	}
-	return e.takeWaiting(work), nil
+	return e.takeWaiting(work), nil, nil
 }
 
 // refuseWaiting ends the loop: whoever still waits hears that nothing was done.
@@ -176,6 +178,7 @@ func (e *Engine) refuseWaiting(err error) error {
 		e.health.Set(TroubleBook, err.Error())
 	}
 	e.letGo()
+	e.ground()
 	for _, cmd := range e.again {
 		cmd.refuse("stopped", e.reason())
 	}
@@ -184,4 +187,22 @@ func (e *Engine) refuseWaiting(err error) error {
 		return e.cfg.Store.Sync()
 	}
 	return err
+}
+
+// ground waits for the cycle in flight when the loop ends. Whether it is durable
+// the next start finds out; nothing of it is released.
+func (e *Engine) ground() {
+	e.takeBack(e.open)
+	e.open = nil
+	c := e.landed(true)
+	if c == nil {
+		return
+	}
+	c.tx.Discard()
+	e.abandon(c)
+	for _, p := range c.plans {
+		if k, ok := p.cmd.(*Call); !ok || !k.abandoned {
+			p.cmd.refuse("stopped", e.reason()+"; whether this is recorded is not known")
+		}
+	}
 }

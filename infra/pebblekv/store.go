@@ -30,13 +30,18 @@ const (
 	memTableSize = 32 << 20
 )
 
+// keptLayers is how many transactions' writes stay at hand.
+const keptLayers = 4
+
 // Store is a projections.Store on Pebble. One process at a time opens a folder.
 type Store struct {
 	db       *pebble.DB
 	lock     *pebble.Lock
 	troubles *troubles
-	// usual is how many rows the last transaction wrote: room for the next one.
-	usual int
+	// recent is what the last transactions wrote, newest first, which the next one
+	// reads before it reads the database: the newest may not be there yet, and of
+	// the others a look here is cheaper than one there.
+	recent []*layer
 }
 
 var _ projections.Store = (*Store)(nil)
@@ -121,13 +126,21 @@ func (s *Store) check() error {
 	return err
 }
 
-// Begin opens the one transaction.
+// Begin opens a transaction.
 func (s *Store) Begin() projections.Tx {
-	return &tx{
-		reader: reader{s.db}, store: s,
-		writes: make([]write, 0, s.usual), at: make(map[string]int, s.usual),
+	room := 0
+	if len(s.recent) > 0 {
+		room = len(s.recent[0].writes)
 	}
+	t := &tx{reader: reader{s.db}, store: s, own: newLayer(room), below: s.recent}
+	keep := s.recent[:min(len(s.recent), keptLayers-1)]
+	s.recent = append([]*layer{t.own}, keep...)
+	return t
 }
+
+// forget drops the writes of a discarded transaction, and with them what stands
+// on them.
+func (s *Store) forget() { s.recent = nil }
 
 // Snapshot opens the state of the last commit.
 func (s *Store) Snapshot() projections.Snapshot {

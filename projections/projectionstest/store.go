@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
 	"sync"
 	"testing"
@@ -26,6 +27,8 @@ func TestStore(t *testing.T, open func(t *testing.T) projections.Store) {
 		"key is copied, the value taken over":  testOwnership,
 		"any writes and scans equal a map's":   testModel,
 		"sync and an empty transaction are ok": testSync,
+		"a second transaction sees the first":  testTwo,
+		"two transactions equal two maps":      testTwoModel,
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := open(t)
@@ -200,6 +203,69 @@ func testOwnership(t *testing.T, s projections.Store) {
 		t.Fatalf("a=%q b=%q", got, other)
 	}
 	ok(t, snap.Close())
+}
+
+// testTwo begins a transaction while the one before it is open.
+func testTwo(t *testing.T, s projections.Store) {
+	tx := s.Begin()
+	ok(t, tx.Set([]byte("a"), []byte("1")), tx.Set([]byte("b"), []byte("1")), tx.Commit())
+	first := s.Begin()
+	ok(t, first.Delete([]byte("a")), first.Set([]byte("c"), []byte("2")))
+	second := s.Begin()
+	ok(t, second.Set([]byte("b"), []byte("3")))
+	want(t, rows(t, second.Scan([]byte("a"), []byte("z"))), "b=3", "c=2")
+	committed := make(chan error, 1)
+	go func() { committed <- first.Commit() }()
+	ok(t, second.Set([]byte("d"), []byte("3")))
+	want(t, rows(t, second.ScanBack([]byte("a"), []byte("z"))), "d=3", "c=2", "b=3")
+	ok(t, <-committed)
+	snap := s.Snapshot()
+	want(t, rows(t, snap.Scan([]byte("a"), []byte("z"))), "b=1", "c=2")
+	ok(t, snap.Close(), second.Commit())
+
+	first, second = s.Begin(), s.Begin()
+	ok(t, first.Set([]byte("lost"), []byte("4")), second.Set([]byte("lost too"), []byte("4")))
+	first.Discard()
+	second.Discard()
+	tx = s.Begin()
+	defer tx.Discard()
+	want(t, rows(t, tx.Scan([]byte("a"), []byte("z"))), "b=3", "c=2", "d=3")
+}
+
+// testTwoModel drives chains of transactions, each begun before the end of the
+// one before it, and maps with the same steps.
+func testTwoModel(t *testing.T, s projections.Store) {
+	committed := map[string]string{}
+	rapid.Check(t, func(rt *rapid.T) {
+		key := rapid.StringOfN(rapid.RuneFrom([]rune("ab")), 1, 2, 2)
+		older, model := projections.Tx(nil), maps.Clone(committed)
+		for range rapid.IntRange(1, 5).Draw(rt, "chain") {
+			tx, own := s.Begin(), maps.Clone(model)
+			for range rapid.IntRange(0, 4).Draw(rt, "writes") {
+				k, v := key.Draw(rt, "key"), rapid.StringN(0, 2, 4).Draw(rt, "value")
+				if v == "" {
+					ok(t, tx.Delete([]byte(k)))
+					delete(own, k)
+					continue
+				}
+				ok(t, tx.Set([]byte(k), []byte(v)))
+				own[k] = v
+			}
+			compare(rt, tx, own, "a", "c")
+			for k, v := range own {
+				if got, err := tx.Get([]byte(k)); err != nil || string(got) != v {
+					rt.Fatalf("%q is %q (%v), want %q", k, got, err, v)
+				}
+			}
+			if older != nil {
+				ok(t, older.Commit())
+				committed = model
+			}
+			compare(rt, tx, own, "a", "c")
+			older, model = tx, own
+		}
+		older.Discard()
+	})
 }
 
 func testSync(t *testing.T, s projections.Store) {
