@@ -4,6 +4,7 @@ import (
 	"crypto/subtle"
 	"fmt"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"gatebook/events"
@@ -49,6 +50,7 @@ func (m *Malformed) Error() string { return m.Field + ": " + m.Reason }
 
 // CallFacts are what the views say at the moment of the decision.
 type CallFacts struct {
+	Now   events.Instant
 	Agent AgentFacts
 	Round RoundFacts
 	// PhaseSet is the last phase.changed; 0 where there was none.
@@ -72,7 +74,8 @@ type RoundFacts struct {
 	Channel      events.ChannelID
 	HandleHash   events.Digest
 	Open         bool
-	Session      string // effective session profile; empty: none, longtime decides
+	Ended        events.Instant // 0 while open
+	Session      string         // effective session profile; empty: none, longtime decides
 	Principal    events.Principal
 	Steps        int64 // calls decided so far
 	OpenCalls    int64 // allowed or staged, not ended
@@ -265,12 +268,15 @@ func refuseRound(g *gate) *refused {
 	return nil
 }
 
+// KeyTime is how long after the end of its round a key is known.
+const KeyTime = 24 * time.Hour
+
 // refuseKey comes before the end of the round counts, so that a retry after a
 // crash finds its answer.
 func refuseKey(g *gate) *refused {
-	prior := g.facts.Prior
+	prior, round := g.facts.Prior, g.facts.Round
 	switch {
-	case prior.Call == "":
+	case prior.Call == "", !round.Open && g.facts.Now.Sub(round.Ended) > KeyTime:
 		g.free = true
 		return nil
 	case g.req.Key == "":

@@ -48,6 +48,14 @@ func TestDecideCall(t *testing.T) {
 		{"key without MAC never matches", func(_ *Catalog, r *CallRequest, f *CallFacts) {
 			r.Arguments.MAC, f.Prior = "", PriorCall{"C0", r.Tool, ""}
 		}, "reject round key"},
+		{"a key is known for 24 hours after the round", func(_ *Catalog, r *CallRequest, f *CallFacts) {
+			f.Round.Open, f.Round.Ended, f.Now = false, 1, events.Instant(1).Add(KeyTime)
+			f.Prior = PriorCall{"C0", r.Tool, "m0"}
+		}, "reject round key"},
+		{"and not longer", func(_ *Catalog, r *CallRequest, f *CallFacts) {
+			f.Round.Open, f.Round.Ended, f.Now = false, 1, events.Instant(2).Add(KeyTime)
+			f.Prior = PriorCall{"C0", r.Tool, "m0"}
+		}, "deny round ended"},
 		{"unknown tool", func(_ *Catalog, _ *CallRequest, f *CallFacts) { f.Tool.Known = false }, "not_found tool unknown"},
 		{"O-R16 the same name of another owner", func(_ *Catalog, r *CallRequest, _ *CallFacts) { r.Tool.Owner = "srv" }, "not_found tool unknown"},
 		{"phase absent is 1", func(c *Catalog, _ *CallRequest, _ *CallFacts) { c.Phase = 0 }, "deny phase phase"},

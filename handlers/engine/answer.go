@@ -84,6 +84,15 @@ func (a Answer) send(v any) {
 	}
 }
 
+// replayed sends the answer of an earlier call as that of this one.
+func (a Answer) replayed(v any) {
+	if c, ok := v.(CallAnswer); ok {
+		c.Replayed = true
+		v = c
+	}
+	a.send(v)
+}
+
 func refused(code, reason string) Refused { return Refused{Problem{Code: code, Reason: reason}} }
 
 // recorded is the answer that the book gives for a call.

@@ -76,7 +76,7 @@ func (k *Call) decide(e *Engine, c *cycle) (plan, error) {
 
 // callFacts reads what the decision may see.
 func (e *Engine) callFacts(c *cycle, k *Call) (policy.CallFacts, error) {
-	f := policy.CallFacts{Tool: policy.ToolFacts{Known: k.Known, Definition: k.Tool.Digest}}
+	f := policy.CallFacts{Now: c.now, Tool: policy.ToolFacts{Known: k.Known, Definition: k.Tool.Digest}}
 	if k.Known {
 		f.Tool.Tier = k.Tool.Tier()
 	}
@@ -123,7 +123,7 @@ func (e *Engine) releaseCall(k *Call, d events.CallDecided, at events.Record) {
 		return
 	}
 	if k.Answer != nil {
-		e.waiters[d.Call] = append(e.waiters[d.Call], k.Answer)
+		e.wait(d.Call, k.Answer)
 	}
 	e.startTool(k, d, at.ID)
 }
@@ -203,8 +203,7 @@ func (e *Engine) readOutcome(o *Outcome) {
 
 func (o *Outcome) release(e *Engine, row projections.AuditRow) {
 	switch {
-	case row.Status == "" && o.Wait:
-		e.waiters[row.Call] = append(e.waiters[row.Call], o.Answer)
+	case row.Status == "" && o.Wait && e.wait(row.Call, o.Answer):
 	case o.Cursor > 0:
 		// A blob may be large: reading it must not hold up the loop.
 		e.tools.Go(func() { o.Answer.send(e.resultPage(row, o.Cursor)) })
@@ -245,17 +244,19 @@ func (e *Engine) answerRecorded(id events.CallID, answer Answer) {
 	switch {
 	case err != nil || !found:
 		answer.send(refused("unreadable", "the recorded call cannot be read; gatebook doctor says more"))
-	case row.Status == "" && answer != nil:
-		e.waiters[id] = append(e.waiters[id], func(v any) {
-			if a, ok := v.(CallAnswer); ok {
-				a.Replayed = true
-				v = a
-			}
-			answer(v)
-		})
+	case row.Status == "" && answer != nil && e.wait(id, answer.replayed):
 	default:
 		answer.send(recorded(row))
 	}
+}
+
+// wait lets answer wait for the end of a running call. It says no where too many do.
+func (e *Engine) wait(id events.CallID, answer Answer) bool {
+	if len(e.waiters[id]) >= MaxWaiters {
+		return false
+	}
+	e.waiters[id] = append(e.waiters[id], answer)
+	return true
 }
 
 func agentActor(id events.AgentID) events.Actor {

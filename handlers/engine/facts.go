@@ -23,7 +23,7 @@ func roundFacts(row projections.RoundRow) policy.RoundFacts {
 	}
 	return policy.RoundFacts{
 		Round: row.Round, Agent: row.Agent, Conversation: row.Conversation, Channel: row.Channel,
-		HandleHash: row.HandleHash, Open: row.Open(), Session: row.Session,
+		HandleHash: row.HandleHash, Open: row.Open(), Ended: row.Ended, Session: row.Session,
 		Principal: row.Principal, Steps: row.Steps, OpenCalls: row.OpenCalls,
 	}
 }

@@ -187,40 +187,6 @@ func TestInDoubt(t *testing.T) {
 	})
 }
 
-func TestSameKey(t *testing.T) {
-	h := newHouse(t)
-	h.drainTime = 100 * time.Millisecond
-	h.start()
-	r := h.begin("one")
-	first := h.call(r.Round, "one", "k", "x")
-	again := h.call(r.Round, "one", "k", "x")
-	if !again.Replayed || again.Call != first.Call || again.Status != events.StatusOK || again.Digest != first.Digest || again.Preview == "" {
-		t.Errorf("the same key: %+v, first %+v", again, first)
-	}
-	if a := h.call(r.Round, "one", "k", "other"); a.Status != events.StatusRejected || a.Rule != "key" {
-		t.Errorf("another body under the key: %+v", a)
-	}
-	if a := h.call(r.Round, "two", "k", "x"); a.Status != events.StatusDenied || a.Layer != events.LayerRound {
-		t.Errorf("a wrong handle must not find the answer: %+v", a)
-	}
-	h.crash()
-	h.start()
-	if a := h.call(r.Round, "one", "k", "x"); !a.Replayed || a.Call != first.Call {
-		t.Errorf("after a crash: %+v", a)
-	}
-	h.end(r.Round, "one")
-	if a := h.call(r.Round, "one", "k", "x"); !a.Replayed || a.Call != first.Call {
-		t.Errorf("after the round: %+v", a)
-	}
-	if a := h.call(r.Round, "one", "k2", "y"); a.Status != events.StatusDenied || a.Rule != "ended" {
-		t.Errorf("a new key after the round: %+v", a)
-	}
-	if h.probe.count("x") != 1 || h.probe.count("other") != 0 || h.probe.count("y") != 0 {
-		t.Errorf("runs: %v", h.probe.runs)
-	}
-	h.close()
-}
-
 func (h *house) end(round events.RoundID, handle string) any {
 	return h.ask(func(a engine.Answer) engine.Command {
 		return &engine.EndRound{Answer: a, Request: policy.RoundEndRequest{
