@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -26,22 +27,21 @@ var (
 )
 
 // envelope is CloudEvents 1.0, structured mode. The order of the fields is the
-// order of the bytes. Extensions have lower-case names, as the format asks. Its
-// data is an Event on the way out and raw JSON on the way in.
-type envelope[D any] struct {
-	SpecVersion string   `json:"specversion"`
-	ID          EventID  `json:"id"`
-	Source      string   `json:"source"`
-	Type        string   `json:"type"`
-	Subject     string   `json:"subject"`
-	Time        Instant  `json:"time"`
-	ContentType string   `json:"datacontenttype"`
-	Actor       string   `json:"actor"`
-	Writer      WriterID `json:"writer"`
-	Cause       EventID  `json:"causationid,omitzero"`
-	Catalog     Digest   `json:"catalog,omitzero"`
-	Trace       string   `json:"traceparent,omitzero"`
-	Data        D        `json:"data"`
+// order of the bytes. Extensions have lower-case names, as the format asks.
+type envelope struct {
+	SpecVersion string         `json:"specversion"`
+	ID          EventID        `json:"id"`
+	Source      string         `json:"source"`
+	Type        string         `json:"type"`
+	Subject     string         `json:"subject"`
+	Time        Instant        `json:"time"`
+	ContentType string         `json:"datacontenttype"`
+	Actor       string         `json:"actor"`
+	Writer      WriterID       `json:"writer"`
+	Cause       EventID        `json:"causationid,omitzero"`
+	Catalog     Digest         `json:"catalog,omitzero"`
+	Trace       string         `json:"traceparent,omitzero"`
+	Data        jsontext.Value `json:"data"`
 }
 
 const (
@@ -58,15 +58,14 @@ const (
 func Encode(d Draft) (Record, error) { return kinds.encode(d) }
 
 func (set kindSet) encode(d Draft) (Record, error) {
-	subject, err := set.subject(d)
+	k, subject, err := set.place(d)
 	if err != nil {
 		return Record{}, err
 	}
-	k := set[d.Event.Kind()]
 	if !k.holds(d.Event) {
 		return Record{}, fmt.Errorf("encode %s: %w: not the kind's own type but %T", d.Event.Kind(), ErrMalformed, d.Event)
 	}
-	env := envelope[Event]{
+	env := envelope{
 		SpecVersion: specVersion,
 		ID:          d.ID,
 		Source:      source,
@@ -79,21 +78,92 @@ func (set kindSet) encode(d Draft) (Record, error) {
 		Cause:       d.Cause,
 		Catalog:     d.Catalog,
 		Trace:       d.Trace,
-		Data:        d.Event,
 	}
 	if again, err := env.meta(k.entity); err != nil {
 		return Record{}, fmt.Errorf("encode %s: %w", d.Event.Kind(), err)
 	} else if again != d.Meta {
 		return Record{}, fmt.Errorf("encode %s: %w: its meta reads back as another", d.Event.Kind(), ErrMalformed)
 	}
-	body, err := json.Marshal(env)
+	head, err := env.head(make([]byte, 0, 1024))
 	if err != nil {
 		return Record{}, fmt.Errorf("encode %s: %w: %w", d.Event.Kind(), ErrMalformed, err)
 	}
+	data, err := json.Marshal(d.Event)
+	if err != nil {
+		return Record{}, fmt.Errorf("encode %s: %w: %w", d.Event.Kind(), ErrMalformed, err)
+	}
+	body := slices.Concat(head, data, []byte("}"))
 	if len(body) > MaxEvent {
 		return Record{}, fmt.Errorf("%w: %s has %d bytes, at most %d", ErrTooLarge, d.Event.Kind(), len(body), MaxEvent)
 	}
 	return Record{ID: d.ID, Subject: subject, Body: body}, nil
+}
+
+// head appends what comes before the data, byte for byte as json.Marshal would
+// write it. After the data comes only a brace.
+func (env *envelope) head(b []byte) ([]byte, error) {
+	at, err := env.Time.MarshalText()
+	text := func(name, value string) {
+		var wrong error
+		if b, wrong = jsontext.AppendQuote(append(b, name...), value); err == nil {
+			err = wrong
+		}
+	}
+	text(`{"specversion":`, env.SpecVersion)
+	text(`,"id":`, string(env.ID))
+	text(`,"source":`, env.Source)
+	text(`,"type":`, env.Type)
+	text(`,"subject":`, env.Subject)
+	text(`,"time":`, string(at))
+	text(`,"datacontenttype":`, env.ContentType)
+	text(`,"actor":`, env.Actor)
+	text(`,"writer":`, string(env.Writer))
+	if env.Cause != "" {
+		text(`,"causationid":`, string(env.Cause))
+	}
+	if env.Catalog != "" {
+		text(`,"catalog":`, string(env.Catalog))
+	}
+	if env.Trace != "" {
+		text(`,"traceparent":`, env.Trace)
+	}
+	return append(b, dataMember...), err
+}
+
+// dataMember comes before the data. It is never a part of another member: there
+// the quotation marks would be escaped.
+const dataMember = `,"data":`
+
+// scan reads an envelope as head writes it, where no text needs an escape, and cuts
+// out its data unread. It is a shortcut and may take what is no envelope; checkBytes
+// does not.
+func scan(body []byte) (env envelope, ok bool) {
+	head, data, ok := bytes.Cut(body, []byte(dataMember))
+	data, closed := bytes.CutSuffix(data, []byte("}"))
+	if !ok || !closed || bytes.IndexByte(head, '\\') >= 0 {
+		return envelope{}, false
+	}
+	rest := string(head) // one copy for all members
+	take := func(name string) (value string) {
+		if after, found := strings.CutPrefix(rest, name); found {
+			value, rest, _ = strings.Cut(after, `"`)
+		}
+		return value
+	}
+	env.SpecVersion = take(`{"specversion":"`)
+	env.ID = EventID(take(`,"id":"`))
+	env.Source = take(`,"source":"`)
+	env.Type = take(`,"type":"`)
+	env.Subject = take(`,"subject":"`)
+	at := take(`,"time":"`)
+	env.ContentType = take(`,"datacontenttype":"`)
+	env.Actor = take(`,"actor":"`)
+	env.Writer = WriterID(take(`,"writer":"`))
+	env.Cause = EventID(take(`,"causationid":"`))
+	env.Catalog = Digest(take(`,"catalog":"`))
+	env.Trace = take(`,"traceparent":"`)
+	env.Data = data
+	return env, rest == "" && env.Time.UnmarshalText([]byte(at)) == nil
 }
 
 // Decode reads r with the schemas of today and no upcaster.
@@ -120,34 +190,45 @@ func (c Codec) Decode(r Record) (Recorded, error) {
 	if len(r.Body) > MaxEvent {
 		return Recorded{}, fmt.Errorf("%w: sequence %d has %d bytes, at most %d", ErrTooLarge, r.Seq, len(r.Body), MaxEvent)
 	}
-	var env envelope[jsontext.Value]
+	if env, ok := scan(r.Body); ok {
+		if rec, err := c.open(&env, r); err == nil {
+			return rec, nil
+		}
+	}
+	return c.strict(r)
+}
+
+// strict has the last word where the shortcut fails, and says what is wrong.
+func (c Codec) strict(r Record) (Recorded, error) {
+	var env envelope
 	if err := json.Unmarshal(r.Body, &env, json.RejectUnknownMembers(true)); err != nil {
 		return Recorded{}, fmt.Errorf("%w at sequence %d: %w", ErrMalformed, r.Seq, err)
 	}
-	rec, err := c.open(env, r)
+	rec, err := c.open(&env, r)
 	if err != nil {
 		return Recorded{}, fmt.Errorf("sequence %d: %w", r.Seq, err)
 	}
 	return rec, nil
 }
 
-func (c Codec) open(env envelope[jsontext.Value], r Record) (Recorded, error) {
+func (c Codec) open(env *envelope, r Record) (Recorded, error) {
 	if env.SpecVersion != specVersion || env.Source != source || env.ContentType != contentType {
 		return Recorded{}, fmt.Errorf("%w: foreign envelope (specversion %s, source %s, datacontenttype %s)",
 			ErrMalformed, Quote(env.SpecVersion), Quote(env.Source), Quote(env.ContentType))
 	}
-	kind, schema, err := c.splitType(env.Type)
+	kind, schema, k, err := c.splitType(env.Type)
 	if err != nil {
 		return Recorded{}, err
 	}
-	k := c.set()[kind]
 	meta, err := env.meta(k.entity)
 	if err != nil {
 		return Recorded{}, err
 	}
-	data, err := c.upcast(kind, schema, env.Data)
-	if err != nil {
-		return Recorded{}, err
+	data := env.Data
+	if schema != k.schema {
+		if data, err = c.upcast(kind, schema, data); err != nil {
+			return Recorded{}, err
+		}
 	}
 	event, err := k.decode(data)
 	if err != nil {
@@ -162,31 +243,52 @@ func (c Codec) open(env envelope[jsontext.Value], r Record) (Recorded, error) {
 
 // checkBytes is the law that bytes re-encode to themselves. Data of an older
 // schema has no struct any more, so there the envelope alone is compared.
-func (c Codec) checkBytes(d Draft, env envelope[jsontext.Value], r Record, current bool) error {
-	subject, err := c.set().subject(d)
+func (c Codec) checkBytes(d Draft, env *envelope, r Record, current bool) error {
+	_, subject, err := c.set().place(d)
 	if err != nil {
 		return err
 	}
 	if subject != r.Subject {
 		return fmt.Errorf("%w: its envelope belongs to subject %s, it was read from %s", ErrMalformed, subject, Quote(r.Subject))
 	}
-	var again []byte
-	if current {
-		rec, err := c.set().encode(d)
-		if err != nil {
-			return err
-		}
-		again = rec.Body
-	} else if again, err = json.Marshal(env); err != nil {
+	var data any = d.Event
+	if !current {
+		data = env.Data
+	}
+	// d's meta comes from env, so env is what Encode makes of it.
+	head, err := env.head(make([]byte, 0, 1024))
+	if err != nil {
 		return fmt.Errorf("%w: %w", ErrMalformed, err)
 	}
-	if !bytes.Equal(again, r.Body) {
+	rest, same := bytes.CutPrefix(r.Body, head)
+	again := expected(rest)
+	if same {
+		err = json.MarshalWrite(&again, data)
+	}
+	switch {
+	case !same || errors.Is(err, errOther) || err == nil && string(again) != "}":
 		return fmt.Errorf("%w (%s)", ErrNotCanonical, d.Event.Kind())
+	case err != nil:
+		return fmt.Errorf("%w: %w", ErrMalformed, err)
 	}
 	return nil
 }
 
-func (env envelope[D]) meta(entity Entity) (Meta, error) {
+// expected takes exactly these bytes, and keeps those that are still to come.
+type expected []byte
+
+var errOther = errors.New("other bytes than expected")
+
+func (e *expected) Write(p []byte) (int, error) {
+	rest, ok := bytes.CutPrefix(*e, p)
+	if !ok {
+		return 0, errOther
+	}
+	*e = rest
+	return len(p), nil
+}
+
+func (env *envelope) meta(entity Entity) (Meta, error) {
 	actor, err := parseActor(env.Actor)
 	if err != nil {
 		return Meta{}, err
@@ -208,7 +310,7 @@ func (env envelope[D]) meta(entity Entity) (Meta, error) {
 	}, nil
 }
 
-func (env envelope[D]) checkIDs() error {
+func (env *envelope) checkIDs() error {
 	if _, err := ParseULID[EventID](string(env.ID)); err != nil {
 		return fmt.Errorf("id: %w", err)
 	}
@@ -246,22 +348,22 @@ func parseActor(s string) (Actor, error) {
 }
 
 // splitType takes "gatebook.<kind>.v<schema>" apart.
-func (c Codec) splitType(s string) (Kind, int, error) {
+func (c Codec) splitType(s string) (Kind, int, shape, error) {
 	rest, ok := strings.CutPrefix(s, typePrefix)
 	at := strings.LastIndex(rest, ".v")
 	if !ok || at < 0 {
-		return "", 0, fmt.Errorf("%w: type %s", ErrUnknownKind, Quote(s))
+		return "", 0, shape{}, fmt.Errorf("%w: type %s", ErrUnknownKind, Quote(s))
 	}
 	kind := Kind(rest[:at])
 	schema, err := strconv.Atoi(rest[at+2:])
 	k, known := c.set()[kind]
 	if err != nil || !known || schema < 1 || strconv.Itoa(schema) != rest[at+2:] {
-		return "", 0, fmt.Errorf("%w: type %s", ErrUnknownKind, Quote(s))
+		return "", 0, shape{}, fmt.Errorf("%w: type %s", ErrUnknownKind, Quote(s))
 	}
 	if schema > k.schema {
-		return "", 0, fmt.Errorf("%w: %s has schema %d, this program knows %d; use a newer gatebook", ErrUnknownKind, kind, schema, k.schema)
+		return "", 0, shape{}, fmt.Errorf("%w: %s has schema %d, this program knows %d; use a newer gatebook", ErrUnknownKind, kind, schema, k.schema)
 	}
-	return kind, schema, nil
+	return kind, schema, k, nil
 }
 
 // Upcaster turns the data of one schema of a kind into the next one's. Up is
@@ -305,6 +407,9 @@ func newCodec(set kindSet, steps ...Upcaster) (Codec, error) {
 }
 
 func (c Codec) upcast(kind Kind, schema int, data jsontext.Value) (jsontext.Value, error) {
+	if !data.IsValid() { // an upcaster gets JSON and nothing else
+		return nil, fmt.Errorf("%w: data of %s", ErrMalformed, kind)
+	}
 	for v := schema; v < c.set()[kind].schema; v++ {
 		up := c.chains[kind][v]
 		if up == nil {

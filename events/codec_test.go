@@ -221,20 +221,39 @@ func FuzzRoundTrip(f *testing.F) {
 	})
 }
 
+// calls are the events that a book is mostly made of, every field set.
+func calls(b *testing.B) (drafts []events.Draft, records []events.Record) {
+	for _, kind := range []events.Kind{events.KindCallDecided, events.KindCallCompleted} {
+		d := samplesOf(kind)[1]
+		drafts, records = append(drafts, d), append(records, eventstest.Encode(b, d))
+	}
+	return drafts, records
+}
+
 func BenchmarkEncode(b *testing.B) {
-	d := eventstest.Draft(1, "alice", events.AgentEnrolled{Role: "writer", Key: "UA"})
-	for b.Loop() {
-		if _, err := events.Encode(d); err != nil {
-			b.Fatal(err)
-		}
+	drafts, _ := calls(b)
+	for _, d := range drafts {
+		b.Run(string(d.Event.Kind()), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := events.Encode(d); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }
 
 func BenchmarkDecode(b *testing.B) {
-	rec := enrolled(b)
-	for b.Loop() {
-		if _, err := events.Decode(rec); err != nil {
-			b.Fatal(err)
-		}
+	drafts, records := calls(b)
+	for i, r := range records {
+		b.Run(string(drafts[i].Event.Kind()), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := events.Decode(r); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }

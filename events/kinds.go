@@ -83,21 +83,27 @@ var kinds = kindSet{
 func Kinds() []Kind { return slices.Sorted(maps.Keys(kinds)) }
 
 func (set kindSet) subject(d Draft) (string, error) {
+	_, subject, err := set.place(d)
+	return subject, err
+}
+
+// place gives the shape of d's event and the subject it is written to.
+func (set kindSet) place(d Draft) (shape, string, error) {
 	if d.Event == nil {
-		return "", fmt.Errorf("%w: a draft without an event", ErrUnknownKind)
+		return shape{}, "", fmt.Errorf("%w: a draft without an event", ErrUnknownKind)
 	}
 	k, ok := set[d.Event.Kind()]
 	if !ok {
-		return "", fmt.Errorf("%w: %s", ErrUnknownKind, Quote(string(d.Event.Kind())))
+		return shape{}, "", fmt.Errorf("%w: %s", ErrUnknownKind, Quote(string(d.Event.Kind())))
 	}
 	agent := "_"
 	if d.Agent != "" {
 		if _, err := ParseAgentID(string(d.Agent)); err != nil {
-			return "", err
+			return shape{}, "", err
 		}
 		agent = string(d.Agent)
 	}
-	return subjectPrefix + string(k.entity) + "." + agent + "." + k.token, nil
+	return k, subjectPrefix + string(k.entity) + "." + agent + "." + k.token, nil
 }
 
 func of[E Event](entity Entity, schema int) shape {

@@ -23,9 +23,7 @@ type AgentRow struct {
 
 // AgentByID finds an agent, released or not.
 func AgentByID(r Reader, id events.AgentID) (AgentRow, bool, error) {
-	var row AgentRow
-	ok, err := loadRow(r, keyOf(viewAgent, string(id)), &row)
-	return row, ok, err
+	return loadRow[AgentRow](r, keyOf(viewAgent, string(id)))
 }
 
 // Agents lists agents by id after the given one, at most limit of them (see
@@ -41,8 +39,8 @@ func Agents(r Reader, after events.AgentID, limit int) ([]AgentRow, error) {
 		if err != nil {
 			return nil, err
 		}
-		var row AgentRow
-		if err := decodeRow(raw.Value, &row); err != nil {
+		row, err := decoded[AgentRow](raw.Value)
+		if err != nil {
 			return nil, err
 		}
 		if rows = append(rows, row); len(rows) == limit {
@@ -131,9 +129,7 @@ type ConversationRow struct {
 
 // ConversationByID finds a conversation, closed or not.
 func ConversationByID(r Reader, id events.ConversationID) (ConversationRow, bool, error) {
-	var row ConversationRow
-	ok, err := loadRow(r, keyOf(viewConversation, string(id)), &row)
-	return row, ok, err
+	return loadRow[ConversationRow](r, keyOf(viewConversation, string(id)))
 }
 
 func (f *fold) conversationOpened(e events.ConversationOpened) error {

@@ -27,6 +27,9 @@ func Apply(tx Tx, rec events.Recorded, record events.Record) error {
 		return nil
 	}
 	f := fold{tx: tx, rec: rec, state: state}
+	if f.memo, _ = tx.(*memoTx); f.memo != nil {
+		f.writes = f.memo.memo.writes[:0]
+	}
 	if err := f.run(record); err != nil {
 		if errors.Is(err, ErrStore) {
 			return err
@@ -45,6 +48,7 @@ type fold struct {
 	agent  AgentRow // whom the event is about
 	known  bool     // agent has a row
 	writes []write
+	memo   *memoTx // nil where there is no memory
 }
 
 // write is a row to set, or to delete where value is nil. Its decoded form is nil
@@ -68,7 +72,6 @@ func (f *fold) set(key []byte, row any) error {
 }
 
 func (f *fold) flush() error {
-	m, _ := f.tx.(*memoTx)
 	for _, w := range f.writes {
 		if w.value == nil {
 			if err := f.tx.Delete(w.key); err != nil {
@@ -79,9 +82,12 @@ func (f *fold) flush() error {
 		if err := f.tx.Set(w.key, w.value); err != nil {
 			return err
 		}
-		if m != nil && w.decoded != nil {
-			m.memo.keep(w.key, w.decoded)
+		if f.memo != nil && w.decoded != nil {
+			f.memo.memo.keep(w.key, w.decoded)
 		}
+	}
+	if f.memo != nil {
+		f.memo.memo.writes = f.writes
 	}
 	return nil
 }
@@ -101,7 +107,6 @@ func (f *fold) run(record events.Record) error {
 	if err := f.loadAgent(); err != nil {
 		return err
 	}
-	f.writes = make([]write, 0, 12)
 	if err := f.event(); err != nil {
 		return err
 	}

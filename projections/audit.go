@@ -147,8 +147,7 @@ func callAt(r Reader, index []byte) (AuditRow, bool, error) {
 
 // callBySeq reads a call that an index names.
 func callBySeq(r Reader, seq events.Seq) (AuditRow, error) {
-	var s storedCall
-	ok, err := loadRow(r, seqKey(viewAudit, seq), &s)
+	s, ok, err := loadRow[storedCall](r, seqKey(viewAudit, seq))
 	if err == nil && !ok {
 		err = fmt.Errorf("%w: the call decided at %d has no row", ErrStore, seq)
 	}
@@ -194,8 +193,7 @@ func Audit(r Reader, f AuditFilter) (AuditPage, error) {
 			row, err := callBySeq(r, seq)
 			return row, f.wants(row), err
 		}
-		var s storedCall
-		err := decodeRow(value, &s)
+		s, err := decoded[storedCall](value)
 		row := s.row()
 		return row, f.wants(row), err
 	})

@@ -65,8 +65,7 @@ func ReceiptByRound(r Reader, id events.RoundID) (ReceiptRow, bool, error) {
 }
 
 func receiptOf(r Reader, round RoundRow) (ReceiptRow, error) {
-	var t tally
-	_, err := loadRow(r, keyOf(viewReceipt, string(round.Round)), &t)
+	t, _, err := loadRow[tally](r, keyOf(viewReceipt, string(round.Round)))
 	return ReceiptRow{
 		Round: round.Round, Agent: round.Agent, Principal: round.Principal, Task: round.Task,
 		Begun: round.Begun, Ended: round.Ended, End: round.End, Steps: round.Steps,
@@ -110,8 +109,8 @@ func Receipts(r Reader, f ReceiptFilter) (ReceiptPage, error) {
 // tally counts a call that has ended.
 func (f *fold) tally(call AuditRow) error {
 	key := keyOf(viewReceipt, string(call.Round))
-	var t tally
-	if _, err := loadRow(f.tx, key, &t); err != nil {
+	t, _, err := loadRow[tally](f.tx, key)
+	if err != nil {
 		return err
 	}
 	t.ByStatus, t.ByTool = slices.Clone(t.ByStatus), slices.Clone(t.ByTool) // others may remember them

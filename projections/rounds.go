@@ -83,8 +83,7 @@ func (s storedRound) row() RoundRow {
 
 // RoundByID finds a round, open or ended.
 func RoundByID(r Reader, id events.RoundID) (RoundRow, bool, error) {
-	var s storedRound
-	ok, err := loadRow(r, keyOf(viewRound, string(id)), &s)
+	s, ok, err := loadRow[storedRound](r, keyOf(viewRound, string(id)))
 	return s.row(), ok, err
 }
 

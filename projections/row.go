@@ -33,32 +33,36 @@ func encodeRow(row any) ([]byte, error) {
 	return value, nil
 }
 
-// loadRow reads the row of key into row, and says whether there is one.
-func loadRow[T any](r Reader, key []byte, row *T) (bool, error) {
+// loadRow reads the row of key, and says whether there is one.
+func loadRow[T any](r Reader, key []byte) (row T, ok bool, err error) {
 	m, _ := r.(*memoTx)
 	if m != nil {
-		if known, ok := m.memo.rows[string(key)].(T); ok {
-			*row = known
-			return true, nil
+		if row, ok = m.memo.rows[string(key)].(T); ok {
+			return row, true, nil
 		}
 	}
 	value, err := r.Get(key)
 	if err != nil || value == nil {
-		return false, err
+		return row, false, err
 	}
-	if err := decodeRow(value, row); err != nil {
-		return true, err
+	if row, err = decoded[T](value); err == nil && m != nil {
+		m.memo.keep(key, row)
 	}
-	if m != nil {
-		m.memo.keep(key, *row)
-	}
-	return true, nil
+	return row, true, err
+}
+
+func decoded[T any](value []byte) (row T, err error) {
+	err = decodeRow(value, &row)
+	return row, err
 }
 
 // Memo remembers decoded rows from one transaction to the next, so that what an
 // event reads need not be decoded anew for each. It changes no answer. It belongs
 // to one store and to the goroutine that folds into it.
-type Memo struct{ rows map[string]any }
+type Memo struct {
+	rows   map[string]any
+	writes []write // room for those of one event
+}
 
 // maxMemo bounds what a Memo remembers, in rows.
 const maxMemo = 8192

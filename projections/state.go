@@ -23,8 +23,7 @@ type State struct {
 
 // LoadState gives the state at the checkpoint, the zero value for empty views.
 func LoadState(r Reader) (State, error) {
-	var s State
-	_, err := loadRow(r, []byte{viewState}, &s)
+	s, _, err := loadRow[State](r, []byte{viewState})
 	return s, err
 }
 

@@ -29,6 +29,7 @@ exit code is 4 where they are not equal, or where the book does not extend the h
   gatebook rebuild --json`,
 		Args: args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			a.collectLess()
 			var r rebuilt
 			err := a.stopped(func(n *node) error {
 				var err error

@@ -12,12 +12,15 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// The requests of the server's API that this package makes; %s is the stream.
+// The requests of the server's API that this package makes; %s is the stream, and
+// a consumer's name follows where the subject ends with a dot.
 const (
-	apiInfo   = "$JS.API.STREAM.INFO.%s"
-	apiCreate = "$JS.API.STREAM.CREATE.%s"
-	apiGet    = "$JS.API.STREAM.MSG.GET.%s"
-	apiDirect = "$JS.API.DIRECT.GET.%s"
+	apiInfo     = "$JS.API.STREAM.INFO.%s"
+	apiCreate   = "$JS.API.STREAM.CREATE.%s"
+	apiGet      = "$JS.API.STREAM.MSG.GET.%s"
+	apiConsumer = "$JS.API.CONSUMER.CREATE.%s."
+	apiNext     = "$JS.API.CONSUMER.MSG.NEXT.%s."
+	apiForget   = "$JS.API.CONSUMER.DELETE.%s."
 )
 
 // The headers that this package writes or reads.
@@ -29,16 +32,12 @@ const (
 	headerBatch    = "Nats-Batch-Id"
 	headerMember   = "Nats-Batch-Sequence"
 	headerCommit   = "Nats-Batch-Commit"
-	headerStream   = "Nats-Stream"
-	headerSubject  = "Nats-Subject"
-	headerSequence = "Nats-Sequence"
 )
 
 // The statuses that come in place of an answer.
 const (
 	statusNoResponders = "503"
 	statusNotFound     = "404"
-	statusEnd          = "204"
 )
 
 // apiError is an error as the server sends it.

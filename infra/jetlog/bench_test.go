@@ -29,16 +29,17 @@ func BenchmarkAppendBatch9(b *testing.B)    { benchAppend(b, 9) }
 func BenchmarkAppendBatch100(b *testing.B)  { benchAppend(b, 100) }
 func BenchmarkAppendBatch1000(b *testing.B) { benchAppend(b, 1000) }
 
-func BenchmarkRead(b *testing.B) {
+func benchRead(b *testing.B, records int) {
 	l := openLog(b, connect(b, startServer(b, nil)), making())
 	const batches = 50
 	for i := range batches {
 		mustAppend(b, l, events.Seq(1000*i), eventstest.Decisions(b, 1000*i, 1000))
 	}
+	b.ReportAllocs()
 	b.ResetTimer()
 	n := 0
 	for b.Loop() {
-		for _, err := range l.Read(b.Context(), 1) {
+		for _, err := range l.Read(b.Context(), events.Seq(1000*batches-records+1)) {
 			if err != nil {
 				b.Fatal(err)
 			}
@@ -47,3 +48,6 @@ func BenchmarkRead(b *testing.B) {
 	}
 	b.ReportMetric(float64(n)/b.Elapsed().Seconds(), "events/s")
 }
+
+func BenchmarkRead(b *testing.B)    { benchRead(b, 50_000) }
+func BenchmarkReadOne(b *testing.B) { benchRead(b, 1) }

@@ -33,6 +33,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"syscall"
@@ -95,6 +96,9 @@ func run(ctx context.Context, args []string, out, say io.Writer) error {
 	earlier, err := readReport(opt.compare)
 	if err != nil {
 		return err
+	}
+	if os.Getenv("GOGC") == "" { // as serve and rebuild do, whose fold and whose peers run here
+		debug.SetGCPercent(400)
 	}
 	b, err := newBench(ctx, opt, say)
 	if err != nil {
