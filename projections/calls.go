@@ -33,11 +33,11 @@ func (f *fold) newCall(id events.CallID) error {
 	if err := f.aboutAgent(); err != nil {
 		return err
 	}
-	value, err := f.tx.Get(keyOf(viewCall, string(id)))
+	free, err := isFree(f.tx, keyOf(viewCall, string(id)))
 	if err != nil {
 		return err
 	}
-	if value != nil || id == "" {
+	if !free || id == "" {
 		return fmt.Errorf("%w: call %s cannot be decided again", ErrFold, events.Quote(string(id)))
 	}
 	return nil

@@ -61,14 +61,15 @@ func decoded[T any](value []byte) (row T, err error) {
 // to one store and to the goroutine that folds into it.
 type Memo struct {
 	rows   map[string]any
-	writes []write // room for those of one event
+	last   map[byte]string // no key of the view is greater
+	writes []write         // room for those of one event
 }
 
 // maxMemo bounds what a Memo remembers, in rows.
 const maxMemo = 8192
 
 // NewMemo is a memory of nothing.
-func NewMemo() *Memo { return &Memo{rows: map[string]any{}} }
+func NewMemo() *Memo { return &Memo{rows: map[string]any{}, last: map[byte]string{}} }
 
 // Over gives tx, begun by the store of m, with its memory. All transactions of
 // the store MUST be used so, or none.
@@ -89,6 +90,9 @@ type memoTx struct {
 
 func (t *memoTx) Set(key, value []byte) error {
 	delete(t.memo.rows, string(key))
+	if last, known := t.memo.last[key[0]]; known && string(key) > last {
+		t.memo.last[key[0]] = string(key)
+	}
 	return t.Tx.Set(key, value)
 }
 
@@ -100,7 +104,38 @@ func (t *memoTx) Delete(key []byte) error {
 // Discard forgets everything: what the transaction wrote never was.
 func (t *memoTx) Discard() {
 	clear(t.memo.rows)
+	clear(t.memo.last)
 	t.Tx.Discard()
+}
+
+// isFree says that there is no row of key. Ids grow, so that a new one is mostly
+// beyond all others of its view, and that is remembered: to look for what is not
+// there costs a store more than to find what is.
+func isFree(r Reader, key []byte) (bool, error) {
+	if m, ok := r.(*memoTx); ok {
+		last, err := m.lastOf(key[0])
+		if err != nil || string(key) > last {
+			return err == nil, err
+		}
+	}
+	value, err := r.Get(key)
+	return value == nil, err
+}
+
+func (t *memoTx) lastOf(view byte) (string, error) {
+	last, known := t.memo.last[view]
+	if known {
+		return last, nil
+	}
+	for row, err := range t.ScanBack([]byte{view}, []byte{view + 1}) {
+		if err != nil {
+			return "", err
+		}
+		last = string(row.Key)
+		break
+	}
+	t.memo.last[view] = last
+	return last, nil
 }
 
 func decodeRow(value []byte, row any) error {

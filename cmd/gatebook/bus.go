@@ -111,6 +111,15 @@ func (b *bus) send(account policy.Account, subject string, v any) {
 	}
 }
 
+// announce publishes a hint to whoever listens: mostly nobody does, and a message
+// costs as much as a part of a decision. Who begins to listen subscribes first and
+// then asks the views, which hold what was not said.
+func (b *bus) announce(account policy.Account, subject string, v any) {
+	if b.server.Heard(account, subject) {
+		b.send(account, subject, v)
+	}
+}
+
 // bind subscribes what the engine takes.
 func (b *bus) bind(ctx context.Context, n *node) error {
 	agents, channels := b.conn(policy.AccountAgents), b.conn(policy.AccountChannels)

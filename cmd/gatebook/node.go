@@ -160,7 +160,7 @@ func (n *node) assemble() error {
 		Log: n.book(), Reopen: n.reopen, Store: n.stores.views, Tools: registry, ExtraTools: extra,
 		Blobs: kept, Redact: masks, MAC: mac.MAC, Clock: n.cfg.clock, Entropy: rand.Reader,
 		Writer: writer, Incarnation: n.stores.incarnation, Version: version(),
-		Room: func() error { return room(dir) }, Publish: n.bus.send, Identities: n.identify, Drain: n.cfg.drain,
+		Room: func() error { return room(dir) }, Publish: n.bus.announce, Identities: n.identify, Drain: n.cfg.drain,
 	})
 	n.intake = intake.New(intake.Config{
 		Loop: n.engine, Tools: registry, Blobs: kept, Redact: masks, MAC: mac.MAC,

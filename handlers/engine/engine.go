@@ -184,17 +184,18 @@ func (e *Engine) Run(ctx context.Context) error {
 		if err := e.decide(work); err != nil {
 			return e.refuseWaiting(fmt.Errorf("decide: %w", err))
 		}
-		if landed != nil {
-			durable, err := e.settle(ctx, landed)
-			if err != nil {
-				return e.refuseWaiting(err)
-			}
-			e.release(landed, durable)
+		e.commit(ctx, landed)
+		if landed == nil {
+			continue
 		}
+		durable, err := e.settle(ctx, landed)
+		if err != nil {
+			return e.refuseWaiting(err)
+		}
+		e.release(landed, durable)
 		if e.broken != nil {
 			return e.refuseWaiting(e.broken)
 		}
-		e.commit(ctx)
 	}
 }
 
@@ -284,9 +285,10 @@ func (e *Engine) decide(work []Command) error {
 }
 
 // commit sends the events of the open cycle on their way to become durable, one
-// cycle at a time. What comes meanwhile is decided into the next.
-func (e *Engine) commit(ctx context.Context) {
-	if e.flying != nil || e.open == nil {
+// cycle at a time. What comes meanwhile is decided into the next, and what has
+// landed is settled and released.
+func (e *Engine) commit(ctx context.Context, landed *cycle) {
+	if e.flying != nil || e.open == nil || landed != nil && landed.failed != nil {
 		return
 	}
 	c, log := e.open, e.log
@@ -297,8 +299,8 @@ func (e *Engine) commit(ctx context.Context) {
 		return
 	}
 	send := func() { c.answer <- log.Append(context.WithoutCancel(ctx), c.after, decisions) }
-	if c.count <= events.MaxSingles && len(e.in)+len(e.ended) == 0 {
-		send() // nothing waits that could be decided meanwhile
+	if c.count <= events.MaxSingles && landed == nil && len(e.in)+len(e.ended) == 0 {
+		send() // there is nothing to do meanwhile
 		return
 	}
 	go send()

@@ -73,6 +73,18 @@ func (s *Server) Engine(account policy.Account) (*nats.Conn, error) {
 	return nc, nil
 }
 
+// Heard says whether anybody subscribes the subject in the account now. A client
+// that subscribed before its last answered request counts.
+func (s *Server) Heard(account policy.Account, subject string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.run == nil {
+		return false
+	}
+	a := s.run.auth.accounts[account]
+	return a != nil && a.SubscriptionInterest(subject)
+}
+
 // prune forgets the connections that are closed.
 func (s *Server) prune() {
 	for nc := range s.conns {

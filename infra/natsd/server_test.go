@@ -231,3 +231,33 @@ func TestConnect(t *testing.T) {
 		t.Fatalf("told %+v", d)
 	}
 }
+
+// TestHeard: a subscription counts from its first answered request on, in its own
+// account only, and no longer than it lasts.
+func TestHeard(t *testing.T) {
+	b := newBus(t)
+	const subject = "audit.alice.allow"
+	heard := func(a policy.Account, want bool) {
+		t.Helper()
+		if got := b.Heard(a, subject); got != want {
+			t.Errorf("heard in %s: %t, want %t", a, got, want)
+		}
+	}
+	heard(policy.AccountPeople, false)
+	nc, err := b.Engine(policy.AccountPeople)
+	must(t, err)
+	sub, err := nc.SubscribeSync("audit.alice.>")
+	must(t, err)
+	must(t, nc.Flush())
+	heard(policy.AccountPeople, true)
+	heard(policy.AccountAgents, false)
+	must(t, sub.Unsubscribe())
+	must(t, nc.Flush())
+	heard(policy.AccountPeople, false)
+	_, err = nc.SubscribeSync("audit.alice.allow")
+	must(t, err)
+	must(t, nc.Flush())
+	heard(policy.AccountPeople, true)
+	must(t, b.Server.Shutdown(t.Context()))
+	heard(policy.AccountPeople, false)
+}

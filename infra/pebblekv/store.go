@@ -6,6 +6,7 @@ import (
 	"os"
 
 	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/bloom"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"gatebook/projections"
@@ -105,7 +106,7 @@ func openDB(dir string, fs vfs.FS, lock *pebble.Lock, t *troubles) (db *pebble.D
 }
 
 func options(fs vfs.FS, lock *pebble.Lock, t *troubles) *pebble.Options {
-	return &pebble.Options{
+	o := &pebble.Options{
 		FS:   fs,
 		Lock: lock,
 		// Named, because the default is the oldest and tells no damage in the log
@@ -118,6 +119,12 @@ func options(fs vfs.FS, lock *pebble.Lock, t *troubles) *pebble.Options {
 		Logger:                      t,
 		EventListener:               t.listener(),
 	}
+	for i := range o.Levels {
+		// Every call looks whether its id is taken; without filters each such look
+		// reads blocks of every level, more of them as the book grows.
+		o.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
+	}
+	return o
 }
 
 // check reads the checkpoint: a store without a readable one is of no use.
