@@ -12,7 +12,6 @@ import (
 
 	"github.com/nats-io/nats.go"
 
-	"gatebook/infra/identity"
 	"gatebook/policy"
 )
 
@@ -32,8 +31,7 @@ type crew struct {
 
 // worker is one agent. Its fields belong to one goroutine at a time.
 type worker struct {
-	conn    *nats.Conn
-	answers chan *nats.Msg
+	conn    *wire
 	subject string
 	reply   string
 	head    []byte // of each request, up to the key
@@ -91,27 +89,21 @@ func (b *bench) newWorker(ctx context.Context, e *engine, channel *nats.Conn, i 
 		return nil, err
 	}
 	inbox := policy.InboxOf(string(id))
-	conn, err := nats.Connect("nats://"+e.addr, append(identity.Options(b.folder.agents[i], inbox), nats.NoReconnect())...)
-	if err != nil {
-		return nil, fmt.Errorf("connect agent %s: %w", id, err)
-	}
 	w := &worker{
-		conn: conn, answers: make(chan *nats.Msg, 1), keys: b.opt.keys,
-		subject: "intent." + string(id) + ".call", reply: inbox + "answer",
+		keys: b.opt.keys, subject: "intent." + string(id) + ".call", reply: inbox + "answer",
 		head: fmt.Appendf(nil, `{"round":%q,"handle":%q,"tool":%q,"args":{}`, round.id, round.handle, tool),
 	}
-	if _, err := conn.ChanSubscribe(w.reply, w.answers); err != nil {
-		conn.Close()
-		return nil, fmt.Errorf("subscribe %s: %w", w.reply, err)
+	if w.conn, err = dialWire(ctx, e.addr, b.folder.agents[i], w.reply); err != nil {
+		return nil, fmt.Errorf("connect agent %s: %w", id, err)
 	}
-	return w, conn.Flush()
+	return w, nil
 }
 
-func (c *crew) close() error {
+func (c *crew) close() (err error) {
 	for _, w := range c.workers {
-		w.conn.Close()
+		err = errors.Join(err, w.conn.close())
 	}
-	return nil
+	return err
 }
 
 // load lets every agent call, one call after the other, for warm and then for
@@ -155,8 +147,6 @@ func wait(ctx context.Context, d time.Duration) {
 
 // work calls until done is closed.
 func (w *worker) work(ctx context.Context, done <-chan struct{}, c *crew) error {
-	late := time.NewTimer(answerTime)
-	defer late.Stop()
 	for {
 		select {
 		case <-done:
@@ -166,19 +156,12 @@ func (w *worker) work(ctx context.Context, done <-chan struct{}, c *crew) error 
 		default:
 		}
 		began := time.Now()
-		late.Reset(answerTime)
-		if err := w.conn.PublishRequest(w.subject, w.reply, w.request()); err != nil {
+		answer, err := w.conn.ask(w.subject, w.reply, w.request())
+		if err != nil {
 			return fmt.Errorf("%s: %w", w.subject, err)
 		}
-		select {
-		case m := <-w.answers:
-			if !bytes.Contains(m.Data, []byte(`"status":"ok"`)) {
-				return fmt.Errorf("%s: the call did not end well: %s", w.subject, m.Data)
-			}
-		case <-late.C:
-			return fmt.Errorf("%s: no answer within %s", w.subject, answerTime)
-		case <-ctx.Done():
-			return nil
+		if !bytes.Contains(answer, []byte(`"status":"ok"`)) {
+			return fmt.Errorf("%s: the call did not end well: %s", w.subject, answer)
 		}
 		c.answered.Add(1)
 		if c.measured.Load() {
