@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 
 	"golang.org/x/sys/unix"
@@ -43,7 +44,7 @@ func (t TTY) ReadSecret(ctx context.Context, prompt string) ([]byte, error) {
 	}
 	read, left := make(chan line, 1), make(chan struct{})
 	go func() {
-		text, err := term.ReadPassword(fd)
+		text, err := readLine(f)
 		read <- line{text, errors.Join(err, term.Restore(fd, before))}
 		<-left // the other side may still use fd
 		f.Close()
@@ -58,11 +59,36 @@ func (t TTY) ReadSecret(ctx context.Context, prompt string) ([]byte, error) {
 	}
 }
 
+// hideTyping is done once, before anything reads: a reader that hid it again could
+// do so after a cancelled wait has shown it.
 func hideTyping(fd int) error {
 	s, err := unix.IoctlGetTermios(fd, getTermios)
 	if err != nil {
 		return err
 	}
 	s.Lflag &^= unix.ECHO
+	s.Lflag |= unix.ICANON | unix.ISIG
+	s.Iflag |= unix.ICRNL
 	return unix.IoctlSetTermios(fd, setTermios, s)
+}
+
+// maxLine bounds a passphrase, in bytes.
+const maxLine = 1 << 12
+
+// readLine reads up to the end of the line, and not a byte more.
+func readLine(f *os.File) ([]byte, error) {
+	text, one := make([]byte, 0, 128), make([]byte, 1)
+	for len(text) < maxLine {
+		switch n, err := f.Read(one); {
+		case n == 1 && one[0] == '\n':
+			return text, nil
+		case n == 1:
+			text = append(text, one[0])
+		case err != nil && (!errors.Is(err, io.EOF) || len(text) == 0):
+			return nil, err
+		default:
+			return text, nil
+		}
+	}
+	return nil, fmt.Errorf("a passphrase has at most %d bytes", maxLine)
 }
