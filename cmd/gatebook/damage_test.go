@@ -384,6 +384,28 @@ func damagedViews(t *testing.T, a aged) {
 	}
 }
 
+// What a killed rebuild left is removed, and nothing else is.
+func TestUnfinishedViews(t *testing.T) {
+	h := copyOf(t, age(t, 3).whole)
+	inUse, err := viewsFolder(h.folder())
+	check(t, err)
+	left, kept := filepath.Join(h.dir, "views", "db-left"), filepath.Join(h.dir, "views", "db-kept")
+	for _, folder := range []string{left, kept} {
+		check(t, os.Mkdir(folder, 0o700))
+	}
+	for _, folder := range []string{left, inUse} {
+		check(t, os.WriteFile(unfinished(folder), nil, 0o600))
+	}
+	stopped(t, startEngine(t, h))
+	if exists(left) || exists(unfinished(left)) || !exists(kept) || exists(unfinished(inUse)) {
+		names, _ := filepath.Glob(filepath.Join(h.dir, "views", "*"))
+		t.Errorf("the folder holds %q", names)
+	}
+	if now, err := viewsFolder(h.folder()); err != nil || now != inUse {
+		t.Errorf("in use: %s, %v", now, err)
+	}
+}
+
 // alerts counts the alerts of a name in the book of a stopped folder.
 func (h *testFolder) alerts(name string) (n int) {
 	h.t.Helper()

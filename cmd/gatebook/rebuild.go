@@ -95,6 +95,9 @@ func (n *node) rebuild(ctx context.Context) (r rebuilt, err error) {
 	if err := s.openLog(ctx, n.bus, false); err != nil {
 		return r, err
 	}
+	if err := removeUnfinished(dir); err != nil {
+		return r, err
+	}
 	if s.views, s.folder, err = newViews(dir, viewsOptions(n.cfg)); err != nil {
 		return r, err
 	}

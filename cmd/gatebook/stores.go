@@ -235,8 +235,36 @@ func newViews(dir *datadir.Dir, opt pebblekv.Options) (*pebblekv.Store, string, 
 		return nil, "", err
 	}
 	folder := filepath.Join(dir.Views(), "db-"+string(id))
+	if err := datadir.WriteFile(unfinished(folder), nil); err != nil {
+		return nil, "", err
+	}
 	views, err := pebblekv.Open(folder, opt)
 	return views, folder, err
+}
+
+// unfinished is a file that is there while its view folder is being built, so
+// that what a killed process leaves is told from views that were set aside.
+func unfinished(folder string) string {
+	return filepath.Join(filepath.Dir(folder), "building-"+filepath.Base(folder))
+}
+
+func removeViews(folder string) error {
+	return errors.Join(os.RemoveAll(folder), os.RemoveAll(unfinished(folder)))
+}
+
+// removeUnfinished removes the view folders that no process finished.
+func removeUnfinished(dir *datadir.Dir) error {
+	files, err := filepath.Glob(filepath.Join(dir.Views(), "building-db-*"))
+	current, _ := viewsFolder(dir) // none, or one that was never built so
+	for _, file := range files {
+		folder := filepath.Join(dir.Views(), strings.TrimPrefix(filepath.Base(file), "building-"))
+		if folder == current { // adopted, and then killed
+			err = errors.Join(err, os.Remove(file))
+			continue
+		}
+		err = errors.Join(err, removeViews(folder))
+	}
+	return err
 }
 
 // useViews makes the folder the one in use.
@@ -255,6 +283,9 @@ func viewsOptions(cfg nodeConfig) pebblekv.Options {
 // a new one, to be folded from the book; the old one stays as it is until the new
 // one is adopted.
 func (s *stores) openViews(cfg nodeConfig) error {
+	if err := removeUnfinished(cfg.dir); err != nil {
+		cfg.log("warn", "what a killed process left: "+err.Error())
+	}
 	folder, err := viewsFolder(cfg.dir)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
@@ -310,6 +341,9 @@ func (s *stores) adopt() error {
 		return err
 	}
 	s.fresh = false
+	if err := os.Remove(unfinished(s.folder)); err != nil {
+		return err
+	}
 	if s.aside == "" {
 		return nil
 	}
@@ -327,7 +361,7 @@ func (s *stores) close() error {
 		errs = append(errs, s.views.Close())
 	}
 	if s.fresh {
-		errs = append(errs, os.RemoveAll(s.folder))
+		errs = append(errs, removeViews(s.folder))
 	}
 	return errors.Join(errs...)
 }
