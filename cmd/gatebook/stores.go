@@ -235,6 +235,9 @@ func newViews(dir *datadir.Dir, opt pebblekv.Options) (*pebblekv.Store, string, 
 		return nil, "", err
 	}
 	folder := filepath.Join(dir.Views(), "db-"+string(id))
+	if err := os.MkdirAll(dir.Views(), 0o700); err != nil {
+		return nil, "", err
+	}
 	if err := datadir.WriteFile(unfinished(folder), nil); err != nil {
 		return nil, "", err
 	}
