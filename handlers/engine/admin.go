@@ -40,8 +40,7 @@ func (l *LoadCatalog) decide(e *Engine, c *cycle) (plan, error) {
 	}
 	if len(facts) > 0 {
 		if _, err := e.cfg.Blobs.Put(l.Next.Canonical()); err != nil {
-			l.refuse("degraded", "the catalog cannot be kept: "+err.Error())
-			return plan{}, nil
+			return plan{release: func(events.Record) { l.refuse("degraded", "the catalog cannot be kept: "+err.Error()) }}, nil
 		}
 	}
 	p := plan{actor: l.By, facts: facts}

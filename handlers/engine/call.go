@@ -250,6 +250,16 @@ func (e *Engine) answerRecorded(id events.CallID, answer Answer) {
 	}
 }
 
+// answerEnded gives those who wait for a call of a former writer what the book
+// says of it.
+func (e *Engine) answerEnded(id events.CallID) {
+	waiters := e.waiters[id]
+	delete(e.waiters, id)
+	for _, w := range waiters {
+		e.answerRecorded(id, w)
+	}
+}
+
 // wait lets answer wait for the end of a running call. It says no where too many do.
 func (e *Engine) wait(id events.CallID, answer Answer) bool {
 	if len(e.waiters[id]) >= MaxWaiters {

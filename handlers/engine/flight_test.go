@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
 
 	"gatebook/events"
 	"gatebook/events/eventstest"
@@ -15,16 +16,23 @@ import (
 // that was decided on top of it meanwhile.
 type flight struct {
 	*house
-	land  chan *eventstest.Fault // how the append ends
-	early []<-chan any
-	late  <-chan any
+	land     chan *eventstest.Fault // how the append ends
+	early    []<-chan any
+	late     <-chan any
+	one, two engine.RoundAnswer
 }
 
-// inFlight starts the house and waits until the late call is decided.
-func inFlight(t *testing.T) *flight {
+// inFlight starts the house and waits until the late call is decided, in the
+// second round. before, where not nil, is done before the calls.
+func inFlight(t *testing.T, before func(*flight)) *flight {
 	f := &flight{house: newHouse(t), land: make(chan *eventstest.Fault)}
+	f.drainTime = 50 * time.Millisecond
 	f.start()
-	r := f.begin("one")
+	f.one, f.two = f.begin("one"), f.begin("two")
+	if before != nil {
+		before(f)
+	}
+	r := f.one
 	arrived := make(chan int)
 	f.log.Before(func(_ context.Context, _ events.Seq, decisions [][]events.Record) *eventstest.Fault {
 		arrived <- len(decisions)
@@ -42,23 +50,30 @@ func inFlight(t *testing.T) *flight {
 	if n := <-arrived; n < 11 {
 		t.Fatalf("%d decisions are on their way", n)
 	}
-	reads := f.clock.reads()
-	f.late = f.send(call(r.Round, "one", "late", "late", f.probe))
-	for f.clock.reads() == reads {
-		yield(t)
-	}
+	f.decided(1, func() { f.late = f.send(call(f.two.Round, "two", "late", "late", f.probe)) })
 	f.log.Before(nil)
 	return f
+}
+
+// decided does something and waits until the loop has asked for the time n times:
+// once for what it decides, and once for each tick.
+func (f *flight) decided(n int, do func()) {
+	reads := f.clock.reads()
+	do()
+	for f.clock.reads() < reads+n {
+		yield(f.tb.(*testing.T))
+	}
 }
 
 // texts lists the keys of the decided calls in the order of the book.
 func (h *house) texts() []string {
 	var keys []string
+	steps := map[events.RoundID]int64{}
 	for i, e := range h.book() {
 		if d, ok := e.Event.(events.CallDecided); ok {
 			keys = append(keys, d.Key)
-			if d.Step != int64(len(keys)) {
-				h.tb.Errorf("event %d is step %d, want %d", i+1, d.Step, len(keys))
+			if steps[d.Round]++; d.Step != steps[d.Round] {
+				h.tb.Errorf("event %d is step %d, want %d", i+1, d.Step, steps[d.Round])
 			}
 		}
 	}
@@ -81,7 +96,7 @@ func (f *flight) nothingYet() {
 // released before that is, and dropped with it.
 func TestDecidedInFlight(t *testing.T) {
 	t.Run("the append succeeds", func(t *testing.T) {
-		f := inFlight(t)
+		f := inFlight(t, nil)
 		f.nothingYet()
 		f.land <- nil
 		f.probe.letGo()
@@ -103,7 +118,7 @@ func TestDecidedInFlight(t *testing.T) {
 		"in doubt, none is stored": {Outcome: events.InDoubt, Err: events.ErrUnavailable},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := inFlight(t)
+			f := inFlight(t, nil)
 			f.nothingYet()
 			f.land <- &fault
 			f.probe.letGo()
@@ -127,7 +142,7 @@ func TestDecidedInFlight(t *testing.T) {
 		})
 	}
 	t.Run("the loop ends meanwhile", func(t *testing.T) {
-		f := inFlight(t)
+		f := inFlight(t, nil)
 		f.stop()
 		f.nothingYet()
 		f.land <- nil
@@ -142,7 +157,7 @@ func TestDecidedInFlight(t *testing.T) {
 		must(t, f.store.Close())
 	})
 	t.Run("another writer took over", func(t *testing.T) {
-		f := inFlight(t)
+		f := inFlight(t, nil)
 		f.land <- &eventstest.Fault{Outcome: events.InDoubt, Err: events.ErrConflict}
 		f.probe.letGo()
 		for _, answer := range append(f.early[1:], f.late) {
@@ -151,4 +166,89 @@ func TestDecidedInFlight(t *testing.T) {
 		waitHealthy(t, f.house) // nobody had, so it goes on
 		f.house.close()
 	})
+}
+
+// A round whose call is in flight has not timed out, and one whose process came
+// back meanwhile is not abandoned, whatever the settled rows say.
+func TestDueInFlight(t *testing.T) {
+	t.Run("a call moved the deadline", func(t *testing.T) {
+		f := inFlight(t, func(f *flight) { f.clock.pass(time.Hour - time.Millisecond) })
+		f.decided(2, func() { f.clock.pass(2 * time.Millisecond) }) // a tick, and what is due
+		f.landAll(t)
+		if end, ended := f.roundEnd(f.two.Round); ended {
+			t.Errorf("the round of the late call ended: %+v", end)
+		}
+		f.house.close()
+	})
+	t.Run("its process came back", func(t *testing.T) {
+		f := inFlight(t, func(f *flight) {
+			f.ask(func(a engine.Answer) engine.Command {
+				return &engine.Attach{Agent: "alice", Round: f.two.Round, HandleHash: hashOf("two"), Answer: a}
+			})
+			must(t, f.engine.Submit(t.Context(), engine.Disconnected{Agent: "alice"}))
+			f.clock.pass(30*time.Second - time.Millisecond)
+		})
+		f.decided(1, func() { must(t, f.engine.Submit(t.Context(), engine.Connected{Agent: "alice"})) })
+		f.decided(1, func() { f.clock.pass(2 * time.Millisecond) }) // a tick
+		f.landAll(t)
+		if end, ended := f.roundEnd(f.two.Round); ended {
+			t.Errorf("the round ended: %+v", end)
+		}
+		f.house.close()
+	})
+}
+
+// landAll lets everything end well.
+func (f *flight) landAll(t *testing.T) {
+	f.land <- nil
+	f.probe.letGo()
+	for i, answer := range append(slices.Clone(f.early), f.late) {
+		if a := (<-answer).(engine.CallAnswer); a.Status != events.StatusOK {
+			t.Errorf("call %d: %+v", i, a)
+		}
+	}
+}
+
+// Tools whose calls became durable after the others were told to end do not start.
+func TestDrainInFlight(t *testing.T) {
+	f := inFlight(t, nil)
+	f.decided(1, f.stop) // the first call's tool is cancelled, and its end decided
+	f.land <- nil
+	select {
+	case err := <-f.ended:
+		must(t, err)
+	case <-time.After(10 * time.Second):
+		t.Fatal("the drain does not end")
+	}
+	for i := range f.early[1:] {
+		if n := f.probe.count(fmt.Sprint(i + 1)); n != 0 {
+			t.Errorf("call %d ran %d times", i+1, n)
+		}
+	}
+	f.checkBook()
+	must(t, f.store.Close())
+}
+
+// What records nothing is bounded too, while an append is on its way.
+func TestReadsInFlight(t *testing.T) {
+	f := inFlight(t, nil)
+	ctx, full := context.WithCancel(t.Context())
+	taken := 0
+	for taken < 10_000 {
+		late := time.AfterFunc(time.Second, full)
+		err := f.engine.Submit(ctx, &engine.Outcome{
+			Agent: "alice", Round: f.one.Round, HandleHash: hashOf("one"), Key: "0", Answer: func(any) {},
+		})
+		late.Stop()
+		if err != nil {
+			break
+		}
+		taken++
+	}
+	full()
+	if taken >= 10_000 {
+		t.Errorf("%d reads were taken and not answered", taken)
+	}
+	f.landAll(t)
+	f.house.close()
 }

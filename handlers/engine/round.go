@@ -135,8 +135,14 @@ func (r closeRound) decide(e *Engine, c *cycle) (plan, error) {
 	if err != nil || !found {
 		return plan{}, err
 	}
+	// Since the clock looked, a call in flight may have moved the deadline, and a
+	// process may have come back.
+	at, timesOut := row.Deadline()
 	d := policy.TimeoutRound(roundFacts(row))
-	if r.gone {
+	switch {
+	case r.gone && !e.present[r.round].gone, !r.gone && (!timesOut || at > c.now):
+		return plan{}, nil
+	case r.gone:
 		d = policy.AbandonRound(roundFacts(row))
 	}
 	return plan{
@@ -197,16 +203,15 @@ func (Disconnected) intent() bool { return false }
 
 func (Disconnected) refuse(string, string) {}
 
+// Nothing is recorded of it, so nothing is waited for.
 func (d Disconnected) decide(e *Engine, c *cycle) (plan, error) {
-	now := c.now
-	return plan{release: func(events.Record) {
-		for round, p := range e.present {
-			if p.agent == d.Agent && !p.gone && (d.Left == 0 || p.connection != "" && p.connection == d.Connection) {
-				p.gone, p.since = true, now
-				e.present[round] = p
-			}
+	for round, p := range e.present {
+		if p.agent == d.Agent && !p.gone && (d.Left == 0 || p.connection != "" && p.connection == d.Connection) {
+			p.gone, p.since = true, c.now
+			e.present[round] = p
 		}
-	}}, nil
+	}
+	return plan{}, nil
 }
 
 // Connected says that an agent's connection is there (again).
@@ -220,14 +225,13 @@ func (Connected) intent() bool { return false }
 func (Connected) refuse(string, string) {}
 
 func (d Connected) decide(e *Engine, _ *cycle) (plan, error) {
-	return plan{release: func(events.Record) {
-		for round, p := range e.present {
-			if p.agent == d.Agent && (p.connection == "" || p.connection == d.Connection) {
-				p.gone = false
-				e.present[round] = p
-			}
+	for round, p := range e.present {
+		if p.agent == d.Agent && (p.connection == "" || p.connection == d.Connection) {
+			p.gone = false
+			e.present[round] = p
 		}
-	}}, nil
+	}
+	return plan{}, nil
 }
 
 // due is what time itself brings: rounds to end, counts to record.

@@ -34,6 +34,10 @@ func (e *Engine) startTool(k *Call, d events.CallDecided, cause events.EventID) 
 		e.endUnstarted(heldCall{k, d, cause}, "the caller was told that nothing would run while the book did not answer")
 		return
 	}
+	if e.cancelled {
+		e.endUnstarted(heldCall{k, d, cause}, errStopping.Error())
+		return
+	}
 	limits := e.catalog.Limits()
 	if agent := k.Request.Agent; e.busy[agent] >= limits.RunningTools {
 		e.held[agent] = append(e.held[agent], heldCall{k, d, cause})

@@ -127,6 +127,7 @@ func (o *closeOpen) decide(e *Engine, c *cycle) (plan, error) {
 		}},
 		release: func(at events.Record) {
 			e.announce(row.Agent, string(events.StatusUnknown), Notice{Call: row.Call, Seq: at.Seq, Tool: row.Tool.Name})
+			e.answerEnded(row.Call)
 			e.again = append(e.again, o)
 		},
 	}, nil

@@ -13,9 +13,10 @@ import (
 	"github.com/nats-io/nats.go"
 )
 
-// chunkRecords is how many records one request of a read asks for. The next
-// request follows when they are handed out, so a read holds at most that many.
-const chunkRecords = 512
+// chunkRecords is how many records one request of a read asks for: less than 2 MiB
+// of them wait for the connection, of which the server bounds what may, and cuts it
+// where more does. The next request follows when they are handed out.
+const chunkRecords = 30
 
 // idleReader is how long a reader may rest between two requests. The server takes
 // the consumer of a reader that is gone away after that.
