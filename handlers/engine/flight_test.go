@@ -175,26 +175,26 @@ func TestDueInFlight(t *testing.T) {
 		f := inFlight(t, func(f *flight) { f.clock.pass(time.Hour - time.Millisecond) })
 		f.decided(2, func() { f.clock.pass(2 * time.Millisecond) }) // a tick, and what is due
 		f.landAll(t)
+		f.house.close()
 		if end, ended := f.roundEnd(f.two.Round); ended {
 			t.Errorf("the round of the late call ended: %+v", end)
 		}
-		f.house.close()
 	})
 	t.Run("its process came back", func(t *testing.T) {
 		f := inFlight(t, func(f *flight) {
 			f.ask(func(a engine.Answer) engine.Command {
 				return &engine.Attach{Agent: "alice", Round: f.two.Round, HandleHash: hashOf("two"), Answer: a}
 			})
-			must(t, f.engine.Submit(t.Context(), engine.Disconnected{Agent: "alice"}))
+			f.decided(1, func() { must(t, f.engine.Submit(t.Context(), engine.Disconnected{Agent: "alice"})) })
 			f.clock.pass(30*time.Second - time.Millisecond)
 		})
 		f.decided(1, func() { must(t, f.engine.Submit(t.Context(), engine.Connected{Agent: "alice"})) })
 		f.decided(1, func() { f.clock.pass(2 * time.Millisecond) }) // a tick
 		f.landAll(t)
+		f.house.close()
 		if end, ended := f.roundEnd(f.two.Round); ended {
 			t.Errorf("the round ended: %+v", end)
 		}
-		f.house.close()
 	})
 }
 

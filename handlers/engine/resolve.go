@@ -25,7 +25,7 @@ func (e *Engine) resolve(ctx context.Context, c *cycle) (durable int, err error)
 	e.abandon(c)
 	defer func() {
 		if err != nil {
-			e.again = append(c.commands(), e.again...)
+			e.refuseUnknown(c)
 		}
 	}()
 	// An append that fails again and again for no reason that the log shows must

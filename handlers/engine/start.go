@@ -201,9 +201,15 @@ func (e *Engine) ground() {
 	}
 	c.tx.Discard()
 	e.abandon(c)
+	e.refuseUnknown(c)
+}
+
+// refuseUnknown answers those of a cycle in doubt that [Engine.abandon] did not,
+// when the loop ends. The arguments of a call stay: the book may name them.
+func (e *Engine) refuseUnknown(c *cycle) {
 	for _, p := range c.plans {
 		if k, ok := p.cmd.(*Call); !ok || !k.abandoned {
-			p.cmd.refuse("stopped", e.reason()+"; whether this is recorded is not known")
+			p.cmd.refuse("stopped", "the engine stops; whether this is recorded is not known")
 		}
 	}
 }
