@@ -28,7 +28,7 @@ func Apply(tx Tx, rec events.Recorded, record events.Record) error {
 	}
 	f := fold{tx: tx, rec: rec, state: state}
 	if f.memo, _ = tx.(*memoTx); f.memo != nil {
-		f.writes = f.memo.memo.writes[:0]
+		f.writes = f.memo.writes[:0]
 	}
 	if err := f.run(record); err != nil {
 		if errors.Is(err, ErrStore) {
@@ -83,11 +83,11 @@ func (f *fold) flush() error {
 			return err
 		}
 		if f.memo != nil && w.decoded != nil {
-			f.memo.memo.keep(w.key, w.decoded)
+			f.memo.keep(w.key, w.decoded)
 		}
 	}
 	if f.memo != nil {
-		f.memo.memo.writes = f.writes
+		f.memo.writes = f.writes
 	}
 	return nil
 }

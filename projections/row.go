@@ -37,7 +37,7 @@ func encodeRow(row any) ([]byte, error) {
 func loadRow[T any](r Reader, key []byte) (row T, ok bool, err error) {
 	m, _ := r.(*memoTx)
 	if m != nil {
-		if row, ok = m.memo.rows[string(key)].(T); ok {
+		if row, ok = m.rows[string(key)].(T); ok {
 			return row, true, nil
 		}
 	}
@@ -46,7 +46,7 @@ func loadRow[T any](r Reader, key []byte) (row T, ok bool, err error) {
 		return row, false, err
 	}
 	if row, err = decoded[T](value); err == nil && m != nil {
-		m.memo.keep(key, row)
+		m.keep(key, row)
 	}
 	return row, true, err
 }
@@ -73,7 +73,7 @@ func NewMemo() *Memo { return &Memo{rows: map[string]any{}, last: map[byte]strin
 
 // Over gives tx, begun by the store of m, with its memory. All transactions of
 // the store MUST be used so, or none.
-func (m *Memo) Over(tx Tx) Tx { return &memoTx{Tx: tx, memo: m} }
+func (m *Memo) Over(tx Tx) Tx { return &memoTx{tx, m} }
 
 // keep remembers a row. What is in it MUST NOT be changed any more.
 func (m *Memo) keep(key []byte, row any) {
@@ -85,26 +85,26 @@ func (m *Memo) keep(key []byte, row any) {
 
 type memoTx struct {
 	Tx
-	memo *Memo
+	*Memo
 }
 
 func (t *memoTx) Set(key, value []byte) error {
-	delete(t.memo.rows, string(key))
-	if last, known := t.memo.last[key[0]]; known && string(key) > last {
-		t.memo.last[key[0]] = string(key)
+	delete(t.rows, string(key))
+	if last, known := t.last[key[0]]; known && string(key) > last {
+		t.last[key[0]] = string(key)
 	}
 	return t.Tx.Set(key, value)
 }
 
 func (t *memoTx) Delete(key []byte) error {
-	delete(t.memo.rows, string(key))
+	delete(t.rows, string(key))
 	return t.Tx.Delete(key)
 }
 
 // Discard forgets everything: what the transaction wrote never was.
 func (t *memoTx) Discard() {
-	clear(t.memo.rows)
-	clear(t.memo.last)
+	clear(t.rows)
+	clear(t.last)
 	t.Tx.Discard()
 }
 
@@ -123,7 +123,7 @@ func isFree(r Reader, key []byte) (bool, error) {
 }
 
 func (t *memoTx) lastOf(view byte) (string, error) {
-	last, known := t.memo.last[view]
+	last, known := t.last[view]
 	if known {
 		return last, nil
 	}
@@ -134,7 +134,7 @@ func (t *memoTx) lastOf(view byte) (string, error) {
 		last = string(row.Key)
 		break
 	}
-	t.memo.last[view] = last
+	t.last[view] = last
 	return last, nil
 }
 
