@@ -75,6 +75,7 @@ type RoundFacts struct {
 	HandleHash   events.Digest
 	Open         bool
 	Ended        events.Instant // 0 while open
+	Deadline     events.Instant // when it times out; 0 where it does not
 	Session      string         // effective session profile; empty: none, longtime decides
 	Principal    events.Principal
 	Steps        int64 // calls decided so far

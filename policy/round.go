@@ -230,8 +230,12 @@ func CloseRound(round RoundFacts, end events.RoundEnd, reason string) RoundDecis
 	}
 }
 
-// TimeoutRound ends a round that was due; when that is, is the due view's.
-func TimeoutRound(round RoundFacts) RoundDecision {
+// TimeoutRound ends a round whose deadline has come. The due view finds it; since
+// then a call may have moved the deadline.
+func TimeoutRound(round RoundFacts, now events.Instant) RoundDecision {
+	if round.Deadline == 0 || round.Deadline > now {
+		return RoundDecision{Round: round.Round}
+	}
 	return CloseRound(round, events.RoundTimedOut, "no call within the catalog's round_timeout")
 }
 

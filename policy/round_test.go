@@ -193,11 +193,15 @@ func TestEndRound(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", tc.name, got, tc.want)
 		}
 	}
-	if e := TimeoutRound(round).Events; len(e) != 1 || e[0].(events.RoundEnded).End != events.RoundTimedOut {
+	round.Deadline = 10
+	if e := TimeoutRound(round, 9).Events; e != nil {
+		t.Errorf("before its deadline: %+v", e)
+	}
+	if e := TimeoutRound(round, 10).Events; len(e) != 1 || e[0].(events.RoundEnded).End != events.RoundTimedOut {
 		t.Errorf("%+v", e)
 	}
 	round.Open = false
-	if e := TimeoutRound(round).Events; e != nil {
+	if e := TimeoutRound(round, 10).Events; e != nil {
 		t.Errorf("a round ended twice: %+v", e)
 	}
 }

@@ -131,6 +131,9 @@ func (c *cycle) decisions() [][]events.Record {
 
 // plan decides one command into the cycle, unless its events do not fit any more.
 func (e *Engine) plan(c *cycle, cmd Command) (fits bool, err error) {
+	if len(c.plans) >= maxCycleEvents { // those that record nothing count too
+		return false, nil
+	}
 	p, err := cmd.decide(e, c)
 	if err != nil {
 		return false, err

@@ -274,10 +274,7 @@ func (e *Engine) decide(work []Command) error {
 		if !e.health.OK() && e.notNow(cmd) {
 			continue
 		}
-		fits, err := len(e.open.plans) < maxCycleEvents, error(nil) // most record one event, some none
-		if fits {
-			fits, err = e.plan(e.open, cmd)
-		}
+		fits, err := e.plan(e.open, cmd)
 		if err != nil || !fits {
 			e.open.full = true
 			e.again = append(e.again, work[i:]...)

@@ -21,9 +21,10 @@ func roundFacts(row projections.RoundRow) policy.RoundFacts {
 	if row.Round == "" {
 		return policy.RoundFacts{}
 	}
+	deadline, _ := row.Deadline() // 0 where there is none
 	return policy.RoundFacts{
 		Round: row.Round, Agent: row.Agent, Conversation: row.Conversation, Channel: row.Channel,
-		HandleHash: row.HandleHash, Open: row.Open(), Ended: row.Ended, Session: row.Session,
+		HandleHash: row.HandleHash, Open: row.Open(), Ended: row.Ended, Deadline: deadline, Session: row.Session,
 		Principal: row.Principal, Steps: row.Steps, OpenCalls: row.OpenCalls,
 	}
 }

@@ -135,14 +135,11 @@ func (r closeRound) decide(e *Engine, c *cycle) (plan, error) {
 	if err != nil || !found {
 		return plan{}, err
 	}
-	// Since the clock looked, a call in flight may have moved the deadline, and a
-	// process may have come back.
-	at, timesOut := row.Deadline()
-	d := policy.TimeoutRound(roundFacts(row))
-	switch {
-	case r.gone && !e.present[r.round].gone, !r.gone && (!timesOut || at > c.now):
-		return plan{}, nil
-	case r.gone:
+	d := policy.TimeoutRound(roundFacts(row), c.now)
+	if r.gone {
+		if !e.present[r.round].gone { // it came back since the clock looked
+			return plan{}, nil
+		}
 		d = policy.AbandonRound(roundFacts(row))
 	}
 	return plan{
