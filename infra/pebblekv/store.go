@@ -120,8 +120,8 @@ func options(fs vfs.FS, lock *pebble.Lock, t *troubles) *pebble.Options {
 		EventListener:               t.listener(),
 	}
 	for i := range o.Levels {
-		// Every call looks whether its id is taken; without filters each such look
-		// reads blocks of every level, more of them as the book grows.
+		// A call often asks for what is not there, its key for one; without filters
+		// each such look reads blocks of every level, more as the book grows.
 		o.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
 	}
 	return o
