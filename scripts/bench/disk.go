@@ -19,6 +19,8 @@ import (
 const (
 	// bodySize is that of a usual event, in bytes.
 	bodySize = 700
+	// yardstickSubject is where the publishes of a yardstick go.
+	yardstickSubject = "yardstick"
 	// maxStore bounds the stores of the bench's own server.
 	maxStore = 1 << 40
 	// bound is for what should take no time.
@@ -69,11 +71,7 @@ func openDisk(dir string) (*disk, error) {
 	}
 	js, err := jetstream.New(conn)
 	if err == nil {
-		ctx, stop := context.WithTimeout(context.Background(), bound)
-		defer stop()
-		_, err = js.CreateStream(ctx, jetstream.StreamConfig{
-			Name: "YARDSTICK", Subjects: []string{"yardstick"}, Storage: jetstream.FileStorage, Compression: jetstream.S2Compression,
-		})
+		err = makeYardstick(conn)
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("the yardstick's stream: %w", err), shutdown(s))
@@ -90,7 +88,7 @@ func (d *disk) publish(ctx context.Context, window time.Duration) (int64, error)
 	var took []time.Duration
 	for began := time.Now(); time.Since(began) < window || len(took) == 0; {
 		sent := time.Now()
-		if _, err := d.stream.Publish(ctx, "yardstick", body); err != nil {
+		if _, err := d.stream.Publish(ctx, yardstickSubject, body); err != nil {
 			return 0, fmt.Errorf("one fsynced publish: %w", err)
 		}
 		took = append(took, time.Since(sent))

@@ -19,7 +19,7 @@
 // keep it. Nothing of cmd/gatebook is imported.
 //
 // Dependencies: nats.go, because the load speaks to the engine as any client
-// does; x/sys, for the facts of the machine; go-json-experiment/json, the JSON of
+// does; nats-server, for the server of the yardsticks; x/sys, for the facts of the machine; go-json-experiment/json, the JSON of
 // the project.
 package main
 
@@ -77,7 +77,12 @@ func (o options) wants(rows ...string) bool {
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	var err error
+	if len(os.Args) == 3 && os.Args[1] == serverWord {
+		err = serveYardstick(os.Args[2], os.Stdin, os.Stdout)
+	} else {
+		err = run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	}
 	stop()
 	if errors.Is(err, flag.ErrHelp) {
 		os.Exit(2)

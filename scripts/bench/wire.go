@@ -26,7 +26,7 @@ type wire struct {
 	out  []byte
 }
 
-// dialWire connects with a key and subscribes the subject that answers come to.
+// dialWire connects, with a key where one is given, and subscribes the subject that answers come to.
 func dialWire(ctx context.Context, addr string, key *identity.Key, inbox string) (w *wire, err error) {
 	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", addr)
 	if err != nil {
@@ -55,12 +55,16 @@ func dialWire(ctx context.Context, addr string, key *identity.Key, inbox string)
 	if err := json.Unmarshal(text, &info); err != nil {
 		return nil, fmt.Errorf("the server's INFO: %w", err)
 	}
-	sig, err := key.Sign([]byte(info.Nonce))
-	if err != nil {
-		return nil, err
+	var login string
+	if key != nil {
+		sig, err := key.Sign([]byte(info.Nonce))
+		if err != nil {
+			return nil, err
+		}
+		login = fmt.Sprintf(",\"nkey\":%q,\"sig\":%q", key.Public(), base64.RawURLEncoding.EncodeToString(sig))
 	}
-	fmt.Fprintf(conn, "CONNECT {\"verbose\":false,\"pedantic\":false,\"lang\":\"bench\",\"version\":\"1\",\"nkey\":%q,\"sig\":%q}\r\nSUB %s 1\r\nPING\r\n",
-		key.Public(), base64.RawURLEncoding.EncodeToString(sig), inbox)
+	fmt.Fprintf(conn, "CONNECT {\"verbose\":false,\"pedantic\":false,\"lang\":\"bench\",\"version\":\"1\"%s}\r\nSUB %s 1\r\nPING\r\n",
+		login, inbox)
 	for {
 		switch line, err := w.line(); {
 		case err != nil:
