@@ -18,6 +18,11 @@ const orphanAge = 24 * time.Hour
 // cleanUp removes orphan blobs, hourly. While the clock is held nothing is
 // cleaned up: how old a blob is, is not known then.
 func (n *node) cleanUp(ctx context.Context, kept *blobs.Store) {
+	select {
+	case <-n.who.told: // the loop has begun, and recorded whether the clock jumped
+	case <-ctx.Done():
+		return
+	}
 	tick := time.NewTicker(time.Hour)
 	defer tick.Stop()
 	for {

@@ -157,10 +157,10 @@ func (n *node) assemble() error {
 	}
 	masks := redact.New()
 	n.engine = engine.New(engine.Config{
-		Log: n.book(), Reopen: n.reopen, Store: n.stores.views, Tools: registry, ExtraTools: extra,
+		Log: n.book(), Reopen: n.reopen, Store: n.stores.views, ExtraTools: extra,
 		Blobs: kept, Redact: masks, MAC: mac.MAC, Clock: n.cfg.clock, Entropy: rand.Reader,
 		Writer: writer, Incarnation: n.stores.incarnation, Version: version(),
-		Room: func() error { return room(dir) }, Publish: n.bus.announce, Identities: n.identify, Drain: n.cfg.drain,
+		Room: func() error { return room(dir) }, Publish: n.bus.announce, Identities: n.identify, Drain: n.cfg.drain, Last: n.lastNotes,
 	})
 	n.intake = intake.New(intake.Config{
 		Loop: n.engine, Tools: registry, Blobs: kept, Redact: masks, MAC: mac.MAC,
@@ -234,10 +234,21 @@ func (n *node) run(ctx context.Context, ready func() error) error {
 		return errors.Join(err, <-loop)
 	}
 	err := <-loop
+	stop()
+	all.Wait() // the head has one writer at a time
 	if err == nil {
 		n.keepHead()
 	}
 	return err
+}
+
+// lastNotes are what was counted outside of the loop until now.
+func (n *node) lastNotes() []engine.Note {
+	notes := n.intake.Refusals()
+	for _, fact := range n.seen.take() {
+		notes = append(notes, engine.Note{Fact: fact})
+	}
+	return notes
 }
 
 // begin takes commands, once the loop knows who may connect and what is in force.

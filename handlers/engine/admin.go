@@ -66,7 +66,13 @@ type enrol struct {
 
 func (*enrol) intent() bool { return false }
 
-func (*enrol) refuse(string, string) {}
+// refuse answers whoever waits: the catalog is in force, and the next start
+// enrols who is not enrolled yet.
+func (n *enrol) refuse(string, string) {
+	if n.then != nil {
+		n.then()
+	}
+}
 
 func (n *enrol) decide(e *Engine, c *cycle) (plan, error) {
 	known, err := knownAgents(c.tx)

@@ -122,9 +122,7 @@ func (e *Engine) releaseCall(k *Call, d events.CallDecided, at events.Record) {
 		}
 		return
 	}
-	if k.Answer != nil {
-		e.wait(d.Call, k.Answer)
-	}
+	e.wait(d.Call, k.Answer)
 	e.startTool(k, d, at.ID)
 }
 
@@ -244,7 +242,7 @@ func (e *Engine) answerRecorded(id events.CallID, answer Answer) {
 	switch {
 	case err != nil || !found:
 		answer.send(refused("unreadable", "the recorded call cannot be read; gatebook doctor says more"))
-	case row.Status == "" && answer != nil && e.wait(id, answer.replayed):
+	case row.Status == "" && answer != nil && e.wait(id, answer.replayed): // a bound method is never nil
 	default:
 		answer.send(recorded(row))
 	}
@@ -260,9 +258,10 @@ func (e *Engine) answerEnded(id events.CallID) {
 	}
 }
 
-// wait lets answer wait for the end of a running call. It says no where too many do.
+// wait lets answer wait for the end of a running call. It says no where too many
+// do, and where nobody would hear it.
 func (e *Engine) wait(id events.CallID, answer Answer) bool {
-	if len(e.waiters[id]) >= MaxWaiters {
+	if answer == nil || len(e.waiters[id]) >= MaxWaiters {
 		return false
 	}
 	e.waiters[id] = append(e.waiters[id], answer)

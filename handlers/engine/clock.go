@@ -22,13 +22,17 @@ type engineTime struct {
 	base  events.Instant // engine time at the last reading
 	at    time.Duration  // elapsed time at the last reading
 	held  bool
+	// ahead is the wall clock less elapsed time, when the wall clock was last
+	// believed: small steps forward add up against it.
+	ahead events.Instant
 }
 
 // startTime begins after the last event. It is held from the start where the
 // book is old, the wall clock is behind it, or a jump was never accepted.
 func startTime(clock Clock, last events.Instant, held bool) (*engineTime, *events.ClockJumped) {
-	t := &engineTime{clock: clock, base: last, at: clock.Elapsed(), held: held}
 	wall := events.InstantOf(clock.Wall())
+	t := &engineTime{clock: clock, base: last, at: clock.Elapsed(), held: held}
+	t.ahead = wall.Add(-t.at)
 	if last == 0 {
 		t.base = wall
 		return t, nil
@@ -49,7 +53,7 @@ func (t *engineTime) now() (events.Instant, *events.ClockJumped) {
 	expected := t.base.Add(elapsed - t.at)
 	if !t.held {
 		wall := events.InstantOf(t.clock.Wall())
-		if wall.Sub(expected) > jumpForward || expected.Sub(wall) > jumpBack {
+		if wall.Sub(t.ahead.Add(elapsed)) > jumpForward || expected.Sub(wall) > jumpBack {
 			t.base, t.at = expected, elapsed
 			return expected, t.jump(expected, wall)
 		}
@@ -66,6 +70,8 @@ func (t *engineTime) jump(from, wall events.Instant) *events.ClockJumped {
 
 // accept takes the wall clock again, where that does not go back.
 func (t *engineTime) accept() {
+	wall := events.InstantOf(t.clock.Wall())
 	t.held = false
-	t.base, t.at = max(t.base, events.InstantOf(t.clock.Wall())), t.clock.Elapsed()
+	t.base, t.at = max(t.base, wall), t.clock.Elapsed()
+	t.ahead = wall.Add(-t.at)
 }

@@ -16,7 +16,7 @@
 //     "unknown" right after this writer's engine.started.
 //   - On an append that did not wholly succeed nothing is answered from memory:
 //     the transaction is dropped, the log is read until it is known what is
-//     durable, that is folded, and the rest is decided again.
+//     durable, that is folded, and the rest is decided again, but for calls.
 //   - While the book cannot be written, every command is refused and
 //     [Engine.Health] says why; reading goes on.
 //
@@ -26,7 +26,9 @@
 // end, or giving up, Run waits for. The package decides nothing itself:
 // it reads facts from views, asks policy, and records the answer.
 //
-// Ahead of DESIGN, section 3, in one place: a command whose append is in doubt
-// is answered "degraded" at once, and if it turns out to be durable its tool is
-// not started but its call ends as "cancelled".
+// Beside DESIGN, sections 3 and 4, in one place: a call whose append did not wholly
+// succeed is answered "degraded" at once, because its caller need not wait for a
+// book that may not answer for long. It is not decided again: where it turns out
+// to be durable its tool is not started and it ends as "cancelled", else it is
+// counted into an intake.refused.
 package engine

@@ -12,7 +12,6 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"gatebook/events"
-	"gatebook/handlers/tools"
 	"gatebook/policy"
 	"gatebook/projections"
 )
@@ -36,7 +35,6 @@ type Config struct {
 	// what is below and repeats the start-up checks.
 	Reopen func(context.Context) (events.Log, error)
 	Store  projections.Store
-	Tools  *tools.Registry
 	// ExtraTools names tools that a catalog may grant beside the closed list.
 	ExtraTools []string
 	Blobs      Blobs
@@ -58,8 +56,9 @@ type Config struct {
 	Identities func(map[events.PublicKey]policy.Identity) (cut func())
 	// Drain is how long running tools may finish after the context ended.
 	Drain time.Duration
-	// OnFold, where not nil, hears of every settled cycle. For heads and tests.
-	OnFold func(events.Seq)
+	// Last, where not nil, gives what was counted outside of the loop and is not
+	// recorded yet. It is asked once, at the end of a drain.
+	Last func() []Note
 }
 
 // Engine is the loop and what it owns.
@@ -95,6 +94,7 @@ type Engine struct {
 
 	drained   chan struct{} // closed Drain after the context ended
 	cancelled bool          // running tools were told to end
+	noted     bool          // the last counts are taken
 }
 
 // New prepares an engine. Nothing runs before [Engine.Run].
@@ -239,7 +239,10 @@ func (e *Engine) collect(ctx context.Context, tick <-chan time.Time) (work []Com
 
 // takeWaiting adds what is there without waiting: outcomes first, because they
 // free what others wait for.
-func (e *Engine) takeWaiting(work []Command) []Command {
+func (e *Engine) takeWaiting(work []Command) []Command { return e.takeFrom(e.in, work) }
+
+// takeFrom is takeWaiting; in is nil where only outcomes count.
+func (e *Engine) takeFrom(in <-chan Command, work []Command) []Command {
 	for len(work) < maxCommands {
 		select {
 		case c := <-e.ended:
@@ -248,7 +251,7 @@ func (e *Engine) takeWaiting(work []Command) []Command {
 		default:
 		}
 		select {
-		case c := <-e.in:
+		case c := <-in:
 			work = append(work, c)
 		default:
 			return work
@@ -285,8 +288,7 @@ func (e *Engine) decide(work []Command) error {
 }
 
 // commit sends the events of the open cycle on their way to become durable, one
-// cycle at a time. What comes meanwhile is decided into the next, and what has
-// landed is settled and released.
+// cycle at a time; what comes meanwhile is decided into the next.
 func (e *Engine) commit(ctx context.Context, landed *cycle) {
 	if e.flying != nil || e.open == nil || landed != nil && landed.failed != nil {
 		return
@@ -318,6 +320,8 @@ func (e *Engine) settle(ctx context.Context, c *cycle) (durable int, err error) 
 		return durable, nil
 	}
 	if err := c.tx.Commit(); err != nil {
+		e.abandon(c)
+		e.refuseUnknown(c)
 		return 0, fmt.Errorf("settle: %w", err)
 	}
 	if c.count == 0 {
@@ -325,9 +329,6 @@ func (e *Engine) settle(ctx context.Context, c *cycle) (durable int, err error) 
 	}
 	e.last, e.failures = c.last(), 0
 	e.useCatalog(c.catalog)
-	if e.cfg.OnFold != nil {
-		e.cfg.OnFold(e.last)
-	}
 	return len(c.plans), nil
 }
 

@@ -8,7 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -43,6 +45,7 @@ type house struct {
 	reopen  func() error
 	// drainTime is how long a stop may take.
 	drainTime time.Duration
+	failing   atomic.Bool // commits of the views fail
 
 	engine *engine.Engine
 	stop   context.CancelFunc
@@ -71,10 +74,41 @@ func (h *house) openViews() {
 	must(h.tb, projections.Fold(context.Background(), h.log, events.Codec{}, store, projections.FoldOptions{}))
 }
 
+// failingStore is the house's store, whose commits fail while it says so.
+type failingStore struct {
+	projections.Store
+	failing *atomic.Bool
+}
+
+func (s failingStore) Begin() projections.Tx { return failingTx{s.Store.Begin(), s.failing} }
+
+type failingTx struct {
+	projections.Tx
+	failing *atomic.Bool
+}
+
+func (t failingTx) Commit() error {
+	if t.failing.Load() {
+		t.Discard()
+		return fmt.Errorf("%w: commit: the disk is broken", projections.ErrStore)
+	}
+	return t.Tx.Commit()
+}
+
 // start runs an engine and puts the catalog in force.
 func (h *house) start() {
-	registry, err := tools.NewRegistry(h.probe)
-	must(h.tb, err)
+	answer := h.run()
+	select {
+	case <-answer:
+	case err := <-h.ended:
+		h.tb.Fatalf("the engine ended: %v", err)
+	case <-time.After(20 * time.Second):
+		h.tb.Fatal("the catalog is not in force")
+	}
+}
+
+// run runs an engine and asks it to put the catalog in force.
+func (h *house) run() <-chan any {
 	h.engine = engine.New(engine.Config{
 		Log: h.log, Reopen: func(ctx context.Context) (events.Log, error) {
 			if h.reopen != nil {
@@ -83,7 +117,7 @@ func (h *house) start() {
 			_, err := h.log.State(ctx)
 			return h.log, err
 		},
-		Store: h.store, Tools: registry, ExtraTools: []string{"probe"}, Blobs: &h.blobs, Redact: redact.New(),
+		Store: failingStore{h.store, &h.failing}, ExtraTools: []string{"probe"}, Blobs: &h.blobs, Redact: redact.New(),
 		MAC: testMAC, Clock: h.clock, Entropy: rand.NewChaCha8([32]byte{1}), Writer: eventstest.ID[events.WriterID](1),
 		Incarnation: incarnation, Version: "test", Drain: h.drainTime, Publish: h.notes.add,
 		Room: func() error {
@@ -95,10 +129,12 @@ func (h *house) start() {
 	})
 	ctx, cancel := context.WithCancel(context.Background())
 	h.stop, h.ended = cancel, make(chan error, 1)
+	answer := make(chan any, 1)
+	must(h.tb, h.engine.Submit(ctx, &engine.LoadCatalog{
+		Act: engine.Act{By: anna(), Approves: true, Answer: func(v any) { answer <- v }}, Next: h.catalog,
+	}))
 	go func() { h.ended <- h.engine.Run(ctx) }()
-	h.ask(func(a engine.Answer) engine.Command {
-		return &engine.LoadCatalog{Act: engine.Act{By: anna(), Approves: true, Answer: a}, Next: h.catalog}
-	})
+	return answer
 }
 
 // drain stops the engine as SIGTERM does.
@@ -401,6 +437,12 @@ func (n *notes) add(_ policy.Account, subject string, _ any) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.subjects = append(n.subjects, subject)
+}
+
+func (n *notes) has(subject string) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return slices.Contains(n.subjects, subject)
 }
 
 func testMAC(data []byte) events.MAC {

@@ -53,7 +53,6 @@ func TestNoRecordNoAction(t *testing.T) {
 	}{
 		{"O-L07 astrid-runtime/astrid#134 error at the decision write", events.ErrUnavailable},
 		{"O-L07 infrabroker#133 disk full at the decision write", events.ErrFull},
-		{"O-E17 append without a stream", events.ErrUnavailable},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			h := newHouse(t)

@@ -22,6 +22,8 @@ const (
 	// maxHeld is how many notes wait for a book that does not answer; more of
 	// them are dropped, because nobody waits for a note.
 	maxHeld = 4 * waiting
+	// maxHeldCalls is how many allowed calls of one agent wait for a place to run.
+	maxHeldCalls = 1024
 	// MaxWaiters is how many may wait for the end of one call.
 	MaxWaiters = 64
 	// maxText bounds a reason or an error of a tool, in bytes.

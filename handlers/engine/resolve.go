@@ -48,6 +48,7 @@ func (e *Engine) resolve(ctx context.Context, c *cycle) (durable int, err error)
 	for _, p := range c.plans[durable:] {
 		if k, ok := p.cmd.(*Call); ok && k.abandoned {
 			k.settle(false) // its caller was told that nothing would run
+			e.countRefusal(k, "degraded")
 			continue
 		}
 		undone = append(undone, p.cmd)
@@ -98,6 +99,10 @@ type refusal struct {
 // turnAway refuses a command that leaves no record of its own, and counts it.
 func (e *Engine) turnAway(cmd Command, code, reason string) {
 	cmd.refuse(code, reason)
+	e.countRefusal(cmd, code)
+}
+
+func (e *Engine) countRefusal(cmd Command, code string) {
 	r := refusal{reason: code, second: events.InstantOf(e.cfg.Clock.Wall().Truncate(time.Second))}
 	if a, ok := cmd.(interface{ about() events.AgentID }); ok {
 		r.agent = a.about()
@@ -253,13 +258,19 @@ func (e *Engine) refuseFor(pause time.Duration) error {
 			if e.notNow(cmd) {
 				continue
 			}
+			if p, ok := cmd.(presenceChange); ok { // it asks nothing of the book
+				e.change(p)
+				continue
+			}
 			if _, note := cmd.(Note); !note || len(e.again) < maxHeld {
 				e.again = append(e.again, cmd)
 			}
 		case <-timer.C:
 			return nil
 		case <-e.drained:
-			return errDrained // what is open ends as unknown at the next start
+			// What is open ends as unknown at the next start.
+			return fmt.Errorf("%w: the engine stopped before the book answered; what it holds after event %d the next start finds out",
+				events.ErrUnavailable, e.last)
 		}
 	}
 }

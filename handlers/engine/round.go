@@ -14,8 +14,6 @@ type BeginRound struct {
 
 func (*BeginRound) intent() bool { return true }
 
-func (b *BeginRound) about() events.AgentID { return b.Request.Agent }
-
 func (b *BeginRound) refuse(code, reason string) { b.Answer.send(refused(code, reason)) }
 
 func (b *BeginRound) decide(e *Engine, c *cycle) (plan, error) {
@@ -132,8 +130,12 @@ func (closeRound) refuse(string, string) {}
 
 func (r closeRound) decide(e *Engine, c *cycle) (plan, error) {
 	row, found, err := projections.RoundByID(c.tx, r.round)
-	if err != nil || !found {
+	if err != nil {
 		return plan{}, err
+	}
+	if !found { // its begin, that an attach was decided upon, did not get into the book
+		delete(e.present, r.round)
+		return plan{}, nil
 	}
 	d := policy.TimeoutRound(roundFacts(row), c.now)
 	if r.gone {
@@ -144,7 +146,11 @@ func (r closeRound) decide(e *Engine, c *cycle) (plan, error) {
 	}
 	return plan{
 		agent: row.Agent, actor: events.Engine(), facts: d.Events,
-		release: func(events.Record) { delete(e.present, r.round) },
+		release: func(events.Record) {
+			if len(d.Events) > 0 { // else it has not ended: a call came meanwhile
+				delete(e.present, r.round)
+			}
+		},
 	}, nil
 }
 
@@ -183,8 +189,9 @@ func (a *Attach) decide(e *Engine, c *cycle) (plan, error) {
 	if no := policy.MayAttach(a.Agent, a.HandleHash, roundFacts(row)); no != nil {
 		return reach(agentActor(a.Agent), policy.AccountAgents, "attach", string(a.Round), *no, a.Answer), nil
 	}
+	// Now, and not at the release: the disconnect right behind it has to find it.
+	e.present[a.Round] = presence{agent: a.Agent, connection: a.Connection}
 	return plan{release: func(events.Record) {
-		e.present[a.Round] = presence{agent: a.Agent, connection: a.Connection}
 		e.answerRound(a.Round, true, a.Answer)
 	}}, nil
 }
@@ -200,15 +207,13 @@ func (Disconnected) intent() bool { return false }
 
 func (Disconnected) refuse(string, string) {}
 
-// Nothing is recorded of it, so nothing is waited for.
-func (d Disconnected) decide(e *Engine, c *cycle) (plan, error) {
-	for round, p := range e.present {
-		if p.agent == d.Agent && !p.gone && (d.Left == 0 || p.connection != "" && p.connection == d.Connection) {
-			p.gone, p.since = true, c.now
-			e.present[round] = p
-		}
+func (d Disconnected) decide(e *Engine, _ *cycle) (plan, error) { return e.change(d), nil }
+
+func (d Disconnected) change(p presence, now events.Instant) presence {
+	if p.agent == d.Agent && !p.gone && (d.Left == 0 || p.connection != "" && p.connection == d.Connection) {
+		p.gone, p.since = true, now
 	}
-	return plan{}, nil
+	return p
 }
 
 // Connected says that an agent's connection is there (again).
@@ -221,14 +226,27 @@ func (Connected) intent() bool { return false }
 
 func (Connected) refuse(string, string) {}
 
-func (d Connected) decide(e *Engine, _ *cycle) (plan, error) {
-	for round, p := range e.present {
-		if p.agent == d.Agent && (p.connection == "" || p.connection == d.Connection) {
-			p.gone = false
-			e.present[round] = p
-		}
+func (d Connected) decide(e *Engine, _ *cycle) (plan, error) { return e.change(d), nil }
+
+func (d Connected) change(p presence, _ events.Instant) presence {
+	if p.agent == d.Agent && (p.connection == "" || p.connection == d.Connection) {
+		p.gone = false
 	}
-	return plan{}, nil
+	return p
+}
+
+// presenceChange is a command that changes who is present and records nothing.
+type presenceChange interface {
+	change(p presence, now events.Instant) presence
+}
+
+// change is made when it is decided, as an attach is: nothing is recorded of it, so
+// nothing is waited for.
+func (e *Engine) change(d presenceChange) plan {
+	for round, p := range e.present {
+		e.present[round] = d.change(p, e.time.base)
+	}
+	return plan{}
 }
 
 // due is what time itself brings: rounds to end, counts to record.

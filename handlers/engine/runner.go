@@ -38,11 +38,21 @@ func (e *Engine) startTool(k *Call, d events.CallDecided, cause events.EventID) 
 		e.endUnstarted(heldCall{k, d, cause}, errStopping.Error())
 		return
 	}
-	limits := e.catalog.Limits()
-	if agent := k.Request.Agent; e.busy[agent] >= limits.RunningTools {
-		e.held[agent] = append(e.held[agent], heldCall{k, d, cause})
-		return
+	h, agent := heldCall{k, d, cause}, k.Request.Agent
+	switch {
+	case e.busy[agent] < e.catalog.Limits().RunningTools && len(e.held[agent]) == 0:
+		e.runHeld(h)
+	case len(e.held[agent]) < maxHeldCalls:
+		e.held[agent] = append(e.held[agent], h)
+	default:
+		e.endUnstarted(h, "too many calls of this agent wait for a place to run; ask again when some have ended")
 	}
+}
+
+// runHeld runs a call that has a place.
+func (e *Engine) runHeld(h heldCall) {
+	k, d, cause := h.call, h.decided, h.cause
+	limits := e.catalog.Limits()
 	ctx, cancel := context.WithCancelCause(context.Background())
 	e.running[d.Call] = &run{agent: k.Request.Agent, cancel: cancel}
 	e.busy[k.Request.Agent]++
@@ -125,14 +135,12 @@ func (e *Engine) stopped(call events.CallID) {
 	if e.busy[r.agent]--; e.busy[r.agent] == 0 {
 		delete(e.busy, r.agent)
 	}
-	next := e.held[r.agent]
-	if len(next) == 0 {
-		return
+	for next := e.held[r.agent]; len(next) > 0 && e.busy[r.agent] < e.catalog.Limits().RunningTools; next = e.held[r.agent] {
+		if e.held[r.agent] = next[1:]; len(next) == 1 {
+			delete(e.held, r.agent)
+		}
+		e.runHeld(next[0])
 	}
-	if e.held[r.agent] = next[1:]; len(next) == 1 {
-		delete(e.held, r.agent)
-	}
-	e.startTool(next[0].call, next[0].decided, next[0].cause)
 }
 
 // endHeld ends the calls of an agent that wait for a place.

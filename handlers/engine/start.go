@@ -140,32 +140,60 @@ func (e *Engine) startDrain() {
 	time.AfterFunc(e.cfg.Drain, func() { close(e.drained) })
 }
 
+// drainOver cancels the running tools once, when their time is over.
+func (e *Engine) drainOver() {
+	if !e.cancelled {
+		e.cancelled = true
+		e.cancelTools()
+	}
+}
+
 // drainStep is collect after the context has ended: no new intents, running
-// tools finish or are cancelled, and everything final gets into the book.
+// tools finish or are cancelled, and everything final gets into the book. Once the
+// time is over only ends are taken: whoever goes on asking holds up nothing.
 func (e *Engine) drainStep(work []Command) ([]Command, *cycle, error) {
-	work = e.takeWaiting(work)
-	if len(work) > 0 {
+	in, drained := e.in, e.drained
+	select {
+	case <-drained:
+		e.drainOver()
+		in, drained = nil, nil
+	default:
+	}
+	if work = e.takeFrom(in, work); len(work) > 0 {
 		return work, nil, nil
 	}
 	if len(e.running) == 0 && e.flying == nil {
+		if work = e.lastCounts(); len(work) > 0 {
+			return work, nil, nil
+		}
 		return nil, nil, errDrained
-	}
-	drained := e.drained
-	if e.cancelled {
-		drained = nil
 	}
 	select {
 	case c := <-e.ended:
 		work = append(work, c)
-	case c := <-e.in:
+	case c := <-in:
 		work = append(work, c)
 	case err := <-e.answer():
 		return nil, e.land(err), nil
 	case <-drained:
-		e.cancelled = true
-		e.cancelTools()
+		return nil, nil, nil // the next step sees it
 	}
-	return e.takeWaiting(work), nil, nil
+	return e.takeFrom(in, work), nil, nil
+}
+
+// lastCounts are the refusals of the drain itself, which no tick records any more.
+func (e *Engine) lastCounts() []Command {
+	if e.noted {
+		return nil
+	}
+	e.noted = true
+	work := e.takeTurned()
+	if e.cfg.Last != nil {
+		for _, note := range e.cfg.Last() {
+			work = append(work, note)
+		}
+	}
+	return work
 }
 
 // refuseWaiting ends the loop: whoever still waits hears that nothing was done.

@@ -21,7 +21,7 @@ type toolEnd struct {
 }
 
 // strip gives the end without what a tool wrote: what became of the call is then
-// known to its caller only.
+// not known to anybody.
 func (t *toolEnd) strip() *toolEnd {
 	d := t.done
 	return &toolEnd{agent: t.agent, cause: t.cause, bare: true, done: events.CallCompleted{

@@ -188,8 +188,8 @@ func (i *Intake) submit(ctx context.Context, cmd engine.Command) {
 	}
 }
 
-// report hands the counts of past seconds to the engine. While that cannot record
-// them they wait.
+// report hands the counts of past seconds to the engine, until ctx ends. While that
+// cannot record them they wait.
 func (i *Intake) report(ctx context.Context) {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
@@ -202,11 +202,15 @@ func (i *Intake) report(ctx context.Context) {
 		if !i.cfg.Loop.Health().OK() {
 			continue
 		}
-		for _, note := range i.counts.take() {
-			_ = i.cfg.Loop.Submit(ctx, note)
+		for _, note := range i.Refusals() {
+			_ = i.cfg.Loop.Submit(ctx, note) // fails only where the loop has stopped
 		}
 	}
 }
+
+// Refusals gives what was counted and is not recorded yet, and begins anew. Safe
+// for concurrent use.
+func (i *Intake) Refusals() []engine.Note { return i.counts.take() }
 
 // The verbs of agents that are more than a name in [Intake.command].
 const (

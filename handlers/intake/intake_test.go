@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -346,21 +347,40 @@ func TestCountsWait(t *testing.T) {
 	}
 }
 
-// Run reports the counts once the engine can record them, removes the blobs of
-// refused calls, and ends with its context.
+// Run reports the counts every second, once the engine can record them.
+func TestRunReports(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRoom(t)
+		ctx, stop := context.WithCancel(t.Context())
+		var done sync.WaitGroup
+		done.Go(func() { r.Run(ctx) })
+		r.desk.health.Set(engine.TroubleBook, "x")
+		r.Agent(Message{Subject: "intent.alice.call"})
+		<-time.After(3 * time.Second)
+		synctest.Wait()
+		if n := len(r.desk.took); n != 0 {
+			t.Errorf("%d counts were handed to an engine that cannot record them", n)
+		}
+		r.desk.health.Clear(engine.TroubleBook)
+		<-time.After(time.Second)
+		synctest.Wait()
+		if n := len(r.desk.took); n != 1 {
+			t.Errorf("%d counts were handed over, want 1", n)
+		}
+		stop()
+		done.Wait()
+	})
+}
+
+// Run removes the blobs of refused calls, and ends with its context.
 func TestRun(t *testing.T) {
 	r := newRoom(t)
 	k := r.call("alice", body("echo", `{"text":"`+strings.Repeat("x", events.MaxInlineArguments)+`"}`, ""), nil).(*engine.Call)
 	k.Settled(false)
-	r.desk.health.Set(engine.TroubleBook, "x")
-	r.Agent(Message{Subject: "intent.alice.call"})
 	ctx, stop := context.WithCancel(t.Context())
 	stop()
 	r.Run(ctx)
 	if _, err := r.blobs.Get(k.Request.Arguments.Blob); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the blob is there: %v", err)
-	}
-	if len(r.desk.took) > 0 || len(r.counts.take()) != 1 {
-		t.Error("a count was handed to an engine that cannot record it")
 	}
 }

@@ -14,13 +14,13 @@
 // connection for each agent, and shares the machine with the engine.
 //
 // What the package promises: it never fails because something was slow, only
-// where an answer was wrong or missing; each row says whether its target holds.
-// It ends every process that it started, and removes its folder unless told to
-// keep it. Nothing of cmd/gatebook is imported.
+// where an answer was wrong or missing; each row with a target says whether it
+// holds. It ends every process that it started, and removes its folder unless told
+// to keep it. Nothing of cmd/gatebook is imported.
 //
-// Dependencies: nats.go, because the load speaks to the engine as any client
-// does; nats-server, for the server of the yardsticks; x/sys, for the facts of the machine; go-json-experiment/json, the JSON of
-// the project.
+// Dependencies: nats.go and nats-server, for the channel that begins the rounds and
+// for the servers of the yardsticks (the load speaks the protocol itself); x/sys,
+// for the facts of the machine; go-json-experiment/json, the JSON of the project.
 package main
 
 import (

@@ -51,6 +51,7 @@ func (b *bench) rebuild(ctx context.Context, folder string) error {
 		b.note("rebuild of %d events: %s, only read: %s", n, folded.Round(time.Millisecond), raw.Round(time.Millisecond))
 	}
 	fold.beside(read.Name, read.Unit, read.Runs)
+	fold.target("at least 40,000 events/s", median(fold.Runs) >= 40_000)
 	b.report.add(fold)
 	b.report.add(read)
 	return nil
