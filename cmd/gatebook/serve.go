@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -156,36 +157,61 @@ func (n *node) firstCatalog(ctx context.Context) error {
 	if now != nil && next.Digest() == now.Digest() {
 		return nil
 	}
-	act := engine.Act{By: events.Engine()}
 	if now == nil {
 		person, err := approvedFirst(n.cfg.dir, next)
 		if err != nil {
 			return err
 		}
-		act.By, act.Approves = events.Actor{Kind: events.ActorPerson, ID: string(person)}, true
-	} else if policy.Widens(policy.Compare(now, next)) {
+		by := events.Actor{Kind: events.ActorPerson, ID: string(person)}
+		_, err = n.load(ctx, next, engine.Act{By: by, Approves: true})
+		return err
+	}
+	changes := policy.Compare(now, next)
+	if policy.Widens(changes) {
 		n.warn("the catalog file differs from the catalog in force; see gatebook catalog diff, then gatebook catalog approve")
 		return nil
 	}
-	return n.load(ctx, next, act)
+	done, err := n.load(ctx, next, engine.Act{By: events.Engine()})
+	if done.Changed {
+		n.warn(narrowed(done.Seq, changes))
+	}
+	return err
+}
+
+// saidChanges is how many changes a start names; catalog diff cannot show them
+// any more.
+const saidChanges = 5
+
+// narrowed says what a start took away by itself: nobody may know yet that the
+// file was edited.
+func narrowed(at events.Seq, changes []policy.Change) string {
+	var texts []string
+	for _, c := range changes[:min(len(changes), saidChanges)] {
+		texts = append(texts, events.Escape(c.Text))
+	}
+	if more := len(changes) - len(texts); more > 0 {
+		texts = append(texts, fmt.Sprintf("and %d more", more))
+	}
+	return fmt.Sprintf("the catalog file gives less than what was in force; that is in force now (event %d): %s", at, strings.Join(texts, "; "))
 }
 
 // load waits until the loop has answered.
-func (n *node) load(ctx context.Context, next *policy.Compiled, act engine.Act) error {
+func (n *node) load(ctx context.Context, next *policy.Compiled, act engine.Act) (done engine.Done, err error) {
 	answered := make(chan any, 1)
 	act.Answer = func(v any) { answered <- v }
 	if err := n.engine.Submit(ctx, &engine.LoadCatalog{Act: act, Next: next}); err != nil {
-		return err
+		return done, err
 	}
 	select {
 	case v := <-answered:
 		if no, refused := v.(engine.Refused); refused {
 			n.warn("the catalog file is not in force: " + no.Error.Reason)
 		}
-		return nil
+		done, _ = v.(engine.Done)
+		return done, nil
 	case <-n.engine.Done():
-		return nil // Run says why
+		return done, nil // Run says why
 	case <-ctx.Done():
-		return context.Cause(ctx)
+		return done, context.Cause(ctx)
 	}
 }
