@@ -65,8 +65,17 @@ func (a *App) Run(ctx context.Context, args []string) int {
 	err := root.ExecuteContext(ctx)
 	if err != nil && !errors.Is(err, errSaid) {
 		fmt.Fprintln(a.Err, "gatebook: "+err.Error())
+		if exitCode(err) == exitDamage {
+			fmt.Fprintln(a.Err, "gatebook: "+a.afterDamage())
+		}
 	}
 	return exitCode(err)
+}
+
+// afterDamage is the next step of somebody who hears of damage.
+func (a *App) afterDamage() string {
+	return fmt.Sprintf("copy %s before you do anything else; %s says what the folder shows; then see %q in the README",
+		shellWord(a.flags.dir), a.command("doctor"), "Damage, and exit codes")
 }
 
 // errSaid ends a command whose answer was already printed.

@@ -179,6 +179,9 @@ func TestDamage(t *testing.T) {
 			if code != exitDamage || v.OK || v.InDoubt < c.from || v.InDoubt > c.to {
 				t.Errorf("verify: exit code %d, %+v, %s\nwant a sequence in %d to %d", code, v, errs, c.from, c.to)
 			}
+			if !strings.Contains(errs, "copy "+shellWord(h.dir)+" before you do anything else; gatebook --dir "+shellWord(h.dir)+" doctor says") {
+				t.Errorf("no next step: %s", errs)
+			}
 			h.wantSame(t, before, sum)
 			if c.old {
 				scrubbed(t, again)
@@ -315,11 +318,13 @@ func rebuiltEqual(t *testing.T, a aged) {
 	if v := decodeAs[verified](t, h.must("verify", "--json")); !v.OK || v.Events != a.head.Size || v.Root != a.head.Root.String() {
 		t.Errorf("%+v", v)
 	}
-	if code, out, _ := h.run("doctor", "--json"); code != exitUnreachable || decodeAs[diagnosis](t, out).Folder.Head.Size != a.head.Size {
+	if code, out, _ := h.run("doctor", "--json"); code != exitUnreachable || decodeAs[diagnosis](t, out).Folder.Head.Size != a.head.Size ||
+		!strings.Contains(out, "whether the book is whole: gatebook --dir "+h.dir+" verify") {
 		t.Errorf("doctor of a stopped folder: exit code %d, %s", code, out)
 	}
 	h.remove(h.folder().Nats())
-	if code, out, _ := h.run("doctor"); code != exitDamage || !strings.Contains(out, "the book is gone") {
+	if code, out, _ := h.run("doctor"); code != exitDamage || !strings.Contains(out, "the book is gone") ||
+		!strings.Contains(out, "before you do anything else") || strings.Contains(out, "whether the book is whole") {
 		t.Errorf("doctor without a book: exit code %d, %s", code, out)
 	}
 	// One row of the old views changed: not equal, kept, exit code 4.

@@ -97,6 +97,12 @@ func (a *App) diagnose(ctx context.Context) (*diagnosis, error) {
 	d := &diagnosis{Troubles: []string{}, Damage: []string{}, Notes: []string{}}
 	asked := a.askHealth(ctx, d)
 	d.readFolder(dir, toolNames(a.Extra))
+	switch {
+	case len(d.Damage) > 0 && d.Running:
+		d.note("stop the engine; %s", a.afterDamage())
+	case len(d.Damage) > 0:
+		d.note("%s", a.afterDamage())
+	}
 	if asked == nil {
 		return d, nil
 	}
@@ -111,8 +117,11 @@ func (a *App) diagnose(ctx context.Context) (*diagnosis, error) {
 	}
 	if held {
 		d.note("an engine holds the folder and does not answer: %v", asked)
-	} else {
-		d.note("no engine answers: %v", asked)
+		return d, nil
+	}
+	d.note("no engine answers: %v", asked)
+	if len(d.Damage) == 0 && d.Folder.Head != nil {
+		d.note("doctor reads no event; whether the book is whole: %s", a.command("verify"))
 	}
 	return d, nil
 }
