@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -149,7 +150,7 @@ func (a *App) askHealth(ctx context.Context, d *diagnosis) error {
 		d.Damage = append(d.Damage, h.Damage)
 	}
 	if h.ClockHeld {
-		d.Troubles = append(d.Troubles, "the clock jumped and is held: "+a.command("doctor --accept-clock"))
+		d.trouble("the clock jumped and is held: %s", a.command("doctor --accept-clock"))
 	}
 	d.Notes = append(d.Notes, h.Warnings...)
 	var file people.CatalogAnswer
@@ -165,6 +166,10 @@ func (a *App) askHealth(ctx context.Context, d *diagnosis) error {
 
 func (d *diagnosis) note(format string, args ...any) {
 	d.Notes = append(d.Notes, fmt.Sprintf(format, args...))
+}
+
+func (d *diagnosis) trouble(format string, args ...any) {
+	d.Troubles = append(d.Troubles, fmt.Sprintf(format, args...))
 }
 
 func (d *diagnosis) damaged(format string, args ...any) {
@@ -290,9 +295,10 @@ func (d *diagnosis) readFolder(dir *datadir.Dir, extra []string) {
 		d.small(err, "address")
 	}
 	d.readHead(dir)
+	d.readKeys(dir)
 	if c, _, err := config.Load(dir.Catalog(), extra...); err != nil {
 		f.CatalogFault = err.Error()
-		d.Troubles = append(d.Troubles, "the catalog file is not valid: "+err.Error())
+		d.trouble("the catalog file is not valid: %v", err)
 	} else if compiled, err := policy.Compile(c, extra...); err == nil {
 		f.CatalogFile = compiled.Digest()
 	}
@@ -341,6 +347,32 @@ func (d *diagnosis) readHead(dir *datadir.Dir) {
 	if h.Size > 0 && !exists(dir.Nats()) {
 		d.damaged("the book is gone: the head knows %d events (first sequence in doubt: 1)", h.Size)
 	}
+}
+
+// readKeys looks for secrets that are missing or that others may reach.
+func (d *diagnosis) readKeys(dir *datadir.Dir) {
+	if _, err := macKey(dir); err != nil {
+		d.trouble("%v", err)
+	}
+	_ = filepath.WalkDir(dir.Keys(), func(path string, e fs.DirEntry, err error) error {
+		var info fs.FileInfo
+		if err == nil {
+			info, err = e.Info()
+		}
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
+		case err != nil:
+			d.trouble("%v", err)
+		case path == filepath.Join(dir.Keys(), "mac"): // looked at already
+		case e.IsDir() && info.Mode().Perm()&0o077 != 0:
+			d.trouble("others may enter the folder of keys %s, mode %04o: chmod 700 %[1]s", shellWord(path), info.Mode().Perm())
+		case !e.IsDir() && !info.Mode().IsRegular():
+			d.trouble("%s is not a file of its own, and is not taken as a key", events.Quote(path))
+		case !e.IsDir() && info.Mode().Perm()&0o077 != 0:
+			d.trouble("others may reach the key %s, mode %04o: chmod 600 %[1]s", shellWord(path), info.Mode().Perm())
+		}
+		return nil
+	})
 }
 
 // locked says whether an engine holds the folder.

@@ -195,3 +195,13 @@ func damagedFolder(dir *datadir.Dir) error {
 	}
 	return nil
 }
+
+// macKey is the key of the folder's digests. One that is lost is never made anew:
+// no call could be compared with what the book holds of it.
+func macKey(dir *datadir.Dir) (*identity.MACKey, error) {
+	key, err := identity.LoadMACKey(dir.Keys())
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, identity.ErrKey) {
+		err = fmt.Errorf("the key of the book's digests of arguments and results is lost: %w; a new one would compare with none of them, so put keys/mac back from a copy of the folder", err)
+	}
+	return key, err
+}

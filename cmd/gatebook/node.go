@@ -26,7 +26,6 @@ import (
 	"gatebook/infra/blobs"
 	"gatebook/infra/config"
 	"gatebook/infra/datadir"
-	"gatebook/infra/identity"
 	"gatebook/policy"
 )
 
@@ -147,7 +146,7 @@ func (n *node) assemble() error {
 		return err
 	}
 	n.blobs = kept
-	mac, err := identity.LoadMACKey(dir.Keys())
+	mac, err := macKey(dir)
 	if err != nil {
 		return err
 	}

@@ -63,7 +63,11 @@ func (a *App) verify(ctx context.Context) (tip integrity.Head, err error) {
 		if n.stores, err = openStores(ctx, cfg, n.bus); err != nil {
 			return err
 		}
-		for _, w := range n.stores.warnings {
+		warnings := n.stores.warnings
+		if _, err := macKey(n.cfg.dir); err != nil {
+			warnings = append(warnings, "no engine can start on this folder: "+err.Error())
+		}
+		for _, w := range warnings {
 			fmt.Fprintln(a.Err, "gatebook: warning: "+w)
 		}
 		tip, err = integrity.Tip(n.stores.views)
