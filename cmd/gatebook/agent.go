@@ -67,7 +67,7 @@ func (a *App) agentAdd(ctx context.Context, id events.AgentID, role string) erro
 		return fmt.Errorf("the catalog has no role %s; it has %s", events.Quote(role), strings.Join(sorted(p.file.Roles), ", "))
 	}
 	out, err := p.change(ctx, "agents."+string(id), func(data []byte) ([]byte, error) {
-		return withKey(identity.AgentKey(p.dir.Keys(), id), a, func(key events.PublicKey) ([]byte, error) {
+		return p.withKey(identity.AgentKey(p.dir.Keys(), id), func(key events.PublicKey) ([]byte, error) {
 			return config.AddAgent(data, id, policy.Agent{Role: role, Key: key}, toolNames(a.Extra)...)
 		})
 	})
@@ -78,9 +78,13 @@ func (a *App) agentAdd(ctx context.Context, id events.AgentID, role string) erro
 }
 
 // withKey gives edit the public half of a key file, which it makes where there
-// is none; one that it made does not outlive a failed edit.
-func withKey(path string, a *App, edit func(events.PublicKey) ([]byte, error)) ([]byte, error) {
-	key, err := identity.CreateKey(path, a.Random)
+// is none; one that it made does not outlive a failed edit, and none is made for
+// a catalog file that cannot be written.
+func (p *acting) withKey(path string, edit func(events.PublicKey) ([]byte, error)) ([]byte, error) {
+	if err := config.Replaceable(p.dir.Catalog()); err != nil {
+		return nil, err
+	}
+	key, err := identity.CreateKey(path, p.app.Random)
 	made := err == nil
 	if errors.Is(err, fs.ErrExist) {
 		key, err = identity.LoadKey(path)

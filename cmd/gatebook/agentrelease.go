@@ -65,7 +65,7 @@ func (a *App) agentRelease(ctx context.Context, id events.AgentID, reason string
 		return next, err
 	})
 	switch {
-	case errors.Is(err, policy.ErrCatalog), errors.Is(err, config.ErrByHand):
+	case errors.Is(err, policy.ErrCatalog), errors.Is(err, config.ErrByHand), errors.Is(err, config.ErrLink):
 		// It is released all the same; the entry that is left gives nothing.
 		fmt.Fprintf(a.Err, "gatebook: take its entry out of %s by hand: %v\n", out.File, err)
 	case err != nil:

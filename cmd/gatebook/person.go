@@ -70,6 +70,9 @@ func (a *App) personAdd(ctx context.Context, id events.PersonID, entry policy.Pe
 		return err
 	}
 	defer p.close()
+	if err := config.Replaceable(p.dir.Catalog()); err != nil {
+		return err // before any key is made
+	}
 	folder := ""
 	if entry.Key == "" {
 		if folder, err = a.personKeys(ctx, id, &entry); err != nil {

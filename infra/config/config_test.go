@@ -249,3 +249,23 @@ func TestEditsAddAndTakeAway(t *testing.T) {
 		}
 	})
 }
+
+// A link is read through and never replaced: what it leads to would go out of use.
+func TestWriteRefusesALink(t *testing.T) {
+	folder := t.TempDir()
+	target, link := filepath.Join(folder, "real.yaml"), filepath.Join(folder, FileName)
+	if err := errors.Join(os.WriteFile(target, []byte("schema: 1\n"), 0o600), os.Symlink("real.yaml", link)); err != nil {
+		t.Fatal(err)
+	}
+	err := Write(link, []byte("schema: 1\nphase: 1\n"))
+	if !errors.Is(err, ErrLink) || !strings.Contains(err.Error(), link) || !strings.Contains(err.Error(), `"real.yaml"`) {
+		t.Errorf("%v", err)
+	}
+	_, data, err := Load(link)
+	if info, _ := os.Lstat(link); err != nil || string(data) != "schema: 1\n" || info.Mode().Type() != os.ModeSymlink {
+		t.Errorf("%q, %v, %v", data, info.Mode(), err)
+	}
+	if err := Write(target, []byte("schema: 1\nphase: 1\n")); err != nil {
+		t.Error(err)
+	}
+}
