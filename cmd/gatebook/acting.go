@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 
 	"gatebook/events"
@@ -73,7 +74,7 @@ func (p *acting) view(ctx context.Context) (*client, error) {
 	if p.entry.Supervisor || p.entry.Operator {
 		return p.read, nil
 	}
-	c, err := p.approver(ctx)
+	c, err := p.approver(ctx, "a supervisor, an operator, or an approver with their approving key")
 	if err != nil {
 		return nil, err
 	}
@@ -81,11 +82,11 @@ func (p *acting) view(ctx context.Context) (*client, error) {
 }
 
 // approver is the connection with the approving key; the first use asks for the
-// passphrase.
-func (p *acting) approver(ctx context.Context) (*client, error) {
+// passphrase. needs is as for [App.approver].
+func (p *acting) approver(ctx context.Context, needs string) (*client, error) {
 	var err error
 	if p.approve == nil {
-		p.approve, err = p.app.approver(ctx)
+		p.approve, err = p.app.approver(ctx, needs)
 	}
 	return p.approve, err
 }
@@ -94,9 +95,13 @@ func (p *acting) approver(ctx context.Context) (*client, error) {
 // person is no operator.
 func (p *acting) act(ctx context.Context, verb string, approves bool, q people.ActRequest) (engine.Done, error) {
 	c := p.as(p.read, "control")
+	needs := "an operator, or an approver with their approving key"
+	if approves {
+		needs = "an approver with their approving key"
+	}
 	if approves || !p.entry.Operator {
 		var err error
-		if c, err = p.approver(ctx); err != nil {
+		if c, err = p.approver(ctx, needs); err != nil {
 			return engine.Done{}, err
 		}
 	}
@@ -150,6 +155,8 @@ type catalogChange struct {
 	// Waits says why the change is not in force, and Next what puts it there.
 	Waits string `json:"waits,omitzero"`
 	Next  string `json:"next,omitzero"`
+
+	widens bool // an operator alone cannot put it in force
 }
 
 // change edits one entry of the catalog file and puts exactly that in force,
@@ -169,16 +176,25 @@ func (p *acting) change(ctx context.Context, entry string, edit func([]byte) ([]
 		return out, err
 	}
 	err = p.putInForce(ctx, &out)
-	if errors.Is(err, identity.ErrNoPassphrase) || errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, identity.ErrNoPassphrase) || errors.Is(err, errNoApprovingKey) {
 		out.Waits, err = err.Error(), nil // nobody here can approve
 	}
 	if out.Waits != "" {
-		out.Next = p.app.command("catalog approve")
+		out.Next = p.approveCommand(out.widens)
 	}
 	if err != nil && out.Changed {
-		err = fmt.Errorf("%w\nthe change is in %s and waits for: %s", err, out.File, p.app.command("catalog approve"))
+		err = fmt.Errorf("%w\nthe change is in %s and waits for: %s", err, out.File, p.approveCommand(out.widens))
 	}
 	return out, err
+}
+
+// approveCommand is the command that puts the catalog file in force: of the acting
+// person, or, where they are no approver and it takes one, of anybody's keys.
+func (p *acting) approveCommand(widens bool) string {
+	if widens && !p.entry.Approver {
+		return p.app.theirCommand("catalog approve")
+	}
+	return p.app.command("catalog approve")
 }
 
 func editCatalog(dir *datadir.Dir, edit func([]byte) ([]byte, error)) (changed bool, err error) {
@@ -199,24 +215,32 @@ func (p *acting) putInForce(ctx context.Context, out *catalogChange) error {
 	if err != nil {
 		return err
 	}
-	out.Catalog = d.File
+	out.Catalog, out.widens = d.File, d.Widens
 	switch {
 	case d.Fault != "":
 		return errors.New(d.Fault)
 	case len(d.Changes) == 0:
 		out.InForce = true
 		return nil
-	case !onlyBelow(d.Changes, out.Entry):
-		out.Waits = "the file has other changes too, and an approval would put all of them in force; see " + p.app.command("catalog diff")
-		return nil
 	case d.Widens && !p.entry.Approver:
 		out.Waits = string(p.who) + " is no approver"
+		return nil
+	case hidden(d.Changes):
+		out.Waits = "what else the file changes is not shown to " + string(p.who) + ", who has no right to that in the catalog in force"
+		return nil
+	case !onlyBelow(d.Changes, out.Entry):
+		out.Waits = "the file has other changes too, and an approval would put all of them in force; see " + p.app.command("catalog diff")
 		return nil
 	}
 	// The digest is of the file that was compared: another one is refused.
 	done, err := p.act(ctx, "catalog", d.Widens, people.ActRequest{Digest: d.File})
 	out.InForce, out.Seq = err == nil, done.Seq
 	return err
+}
+
+// hidden says that the changes are only counted for a person who may not see them.
+func hidden(changes []people.Change) bool {
+	return slices.ContainsFunc(changes, func(c people.Change) bool { return c.Path == "" })
 }
 
 func onlyBelow(changes []people.Change, entry string) bool {
@@ -228,10 +252,11 @@ func onlyBelow(changes []people.Change, entry string) bool {
 	return true
 }
 
-// sayChange prints how a change went; done is what holds once it is in force.
+// sayChange prints how a change went; done is what holds once it is in force. A
+// change that waits is an error: what follows would count on it.
 func (a *App) sayChange(out catalogChange, done string) error {
 	if a.flags.json {
-		return a.printJSON(out)
+		return errors.Join(a.printJSON(out), saidUnless(out.InForce))
 	}
 	switch {
 	case out.InForce && !out.Changed && out.Seq == 0:
@@ -239,7 +264,8 @@ func (a *App) sayChange(out catalogChange, done string) error {
 	case out.InForce:
 		fmt.Fprintf(a.Out, "%s (event %d)\n", done, out.Seq)
 	default:
-		fmt.Fprintf(a.Out, "%s is in %s and waits for an approver (%s)\nto put it in force: %s\n", out.Entry, out.File, out.Waits, out.Next)
+		fmt.Fprintf(a.Out, "%s is in %s and waits for an approver (%s)\nto put it in force, an approver runs: %s\n", out.Entry, out.File, out.Waits, out.Next)
+		return errSaid
 	}
 	return nil
 }

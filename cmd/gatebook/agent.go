@@ -30,7 +30,8 @@ func (a *App) agentAddCommand() *cobra.Command {
 		Short: "Add an agent to the catalog, and approve that where you can",
 		Long: `Make the agent's key in the data folder, add its entry to gatebook.yaml, and put
 exactly that change in force, which takes an approver's passphrase. For anybody
-else the change waits. The same command again changes nothing.
+else the change waits, and the exit code is 1. The same command again changes
+nothing.
 
   gatebook agent add alice --role worker`,
 		Args: args(cobra.ExactArgs(1)),

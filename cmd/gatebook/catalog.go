@@ -62,7 +62,7 @@ func (a *App) catalogDiff(ctx context.Context, p *acting) error {
 	if err := a.printChanges(d); err != nil {
 		return err
 	}
-	fmt.Fprintf(a.Out, "\nto put it in force: %s\n", a.command("catalog approve"))
+	fmt.Fprintf(a.Out, "\nto put it in force: %s\n", p.approveCommand(d.Widens))
 	return errSaid
 }
 

@@ -155,8 +155,12 @@ func (a *App) reader(kind string) (*client, error) {
 	return &client{conn, kind + "." + string(who) + "."}, nil
 }
 
+// errNoApprovingKey says that the acting person's keys hold none.
+var errNoApprovingKey = errors.New("no approving key")
+
 // approver connects with a person's approving key; it asks for the passphrase.
-func (a *App) approver(ctx context.Context) (*client, error) {
+// needs says who may do what is wanted, for those who hold no such key.
+func (a *App) approver(ctx context.Context, needs string) (*client, error) {
 	dir, err := a.folder()
 	if err != nil {
 		return nil, err
@@ -164,6 +168,10 @@ func (a *App) approver(ctx context.Context) (*client, error) {
 	who, people, err := a.person()
 	if err != nil {
 		return nil, err
+	}
+	path := people.ApprovePath(who)
+	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("this takes %s: the keys of %s hold %w (looked for %s)", needs, who, errNoApprovingKey, path)
 	}
 	pass, err := identity.Passphrase(ctx, a.Getenv, a.Terminal, false)
 	if err != nil {

@@ -12,11 +12,18 @@ import (
 // which folders and which person this one is about.
 func (a *App) command(rest string) string { return "gatebook" + a.where() + " " + rest }
 
-func (a *App) where() string {
-	where := ""
-	if a.flags.dir != ".gatebook" {
-		where = " --dir " + shellWord(a.flags.dir)
+// theirCommand is a command line for somebody else, with keys of their own.
+func (a *App) theirCommand(rest string) string { return "gatebook" + a.whichFolder() + " " + rest }
+
+func (a *App) whichFolder() string {
+	if a.flags.dir == ".gatebook" {
+		return ""
 	}
+	return " --dir " + shellWord(a.flags.dir)
+}
+
+func (a *App) where() string {
+	where := a.whichFolder()
 	if a.flags.keys != "" {
 		where += " --keys " + shellWord(a.flags.keys)
 	}
