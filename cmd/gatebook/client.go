@@ -173,7 +173,7 @@ func (a *App) approver(ctx context.Context, needs string) (*client, error) {
 	if _, err := os.Lstat(path); errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("this takes %s: the keys of %s hold %w (looked for %s)", needs, who, errNoApprovingKey, path)
 	}
-	pass, err := identity.Passphrase(ctx, a.Getenv, a.Terminal, false)
+	pass, err := identity.Passphrase(ctx, a.Getenv, a.Terminal, who, false)
 	if err != nil {
 		return nil, err
 	}

@@ -66,7 +66,7 @@ func (a *App) demoDeclare(ctx context.Context, dir *datadir.Dir) error {
 	if err != nil {
 		return err
 	}
-	pass, err := identity.Passphrase(ctx, a.Getenv, a.Terminal, false)
+	pass, err := identity.Passphrase(ctx, a.Getenv, a.Terminal, demoPerson, false)
 	if err != nil {
 		return err
 	}

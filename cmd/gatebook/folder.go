@@ -48,7 +48,7 @@ func (a *App) makeFolder(ctx context.Context) (*datadir.Dir, events.PersonID, er
 	if err != nil {
 		return nil, "", err
 	}
-	pass, err := identity.Passphrase(ctx, a.Getenv, a.Terminal, !exists(people.ApprovePath(who)))
+	pass, err := identity.Passphrase(ctx, a.Getenv, a.Terminal, who, !exists(people.ApprovePath(who)))
 	if err != nil {
 		return nil, "", err
 	}

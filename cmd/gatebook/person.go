@@ -115,8 +115,7 @@ func (a *App) personKeys(ctx context.Context, id events.PersonID, entry *policy.
 	if !entry.Approver {
 		return folder, nil
 	}
-	fmt.Fprintf(a.Err, "gatebook: the passphrase of %s, for approving:\n", id)
-	pass, err := identity.Passphrase(ctx, a.Getenv, a.Terminal, !exists(people.ApprovePath(id)))
+	pass, err := identity.Passphrase(ctx, a.Getenv, a.Terminal, id, !exists(people.ApprovePath(id)))
 	if err != nil {
 		return "", err
 	}

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -322,9 +323,10 @@ func TestMACKey(t *testing.T) {
 }
 
 // asker answers like a person at a terminal.
-type asker struct{ answers []string }
+type asker struct{ answers, asked []string }
 
-func (a *asker) ReadSecret(ctx context.Context, _ string) ([]byte, error) {
+func (a *asker) ReadSecret(ctx context.Context, prompt string) ([]byte, error) {
+	a.asked = append(a.asked, prompt)
 	if len(a.answers) == 0 {
 		return nil, ErrNoPassphrase
 	}
@@ -364,7 +366,7 @@ func TestPassphrase(t *testing.T) {
 				_ = os.Remove(file)
 				must(t, os.WriteFile(file, []byte(row.file), row.mode))
 			}
-			got, err := Passphrase(t.Context(), func(k string) string { return env[k] }, &asker{row.answers}, row.confirm)
+			got, err := Passphrase(t.Context(), func(k string) string { return env[k] }, &asker{answers: row.answers}, "anna", row.confirm)
 			if string(got) != row.want || (err == nil) != (row.err == nil) || (!errors.Is(row.err, errAny) && !errors.Is(err, row.err)) {
 				t.Fatalf("got %q, %v", got, err)
 			}
@@ -375,6 +377,19 @@ func TestPassphrase(t *testing.T) {
 	}
 	if text := ErrNoPassphrase.Error(); !strings.Contains(text, "terminal") || !strings.Contains(text, PassphraseFile) {
 		t.Errorf("not both ways are named: %s", text)
+	}
+}
+
+// Who is asked hears what for, and of a new one that it is for good.
+func TestPassphrasePrompt(t *testing.T) {
+	for fresh, want := range map[bool][]string{
+		false: {"Passphrase for the approving key of anna: "},
+		true:  {"New passphrase for the approving key of anna (it cannot be recovered): ", "The same again: "},
+	} {
+		a := &asker{answers: []string{"x", "x"}}
+		if _, err := Passphrase(t.Context(), func(string) string { return "" }, a, "anna", fresh); err != nil || !slices.Equal(a.asked, want) {
+			t.Errorf("asked %q, want %q (%v)", a.asked, want, err)
+		}
 	}
 }
 

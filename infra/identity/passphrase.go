@@ -6,6 +6,8 @@ import (
 	"crypto/subtle"
 	"errors"
 	"fmt"
+
+	"gatebook/events"
 )
 
 // PassphraseFile is the variable that names the file of the passphrase.
@@ -20,17 +22,18 @@ type Terminal interface {
 	ReadSecret(ctx context.Context, prompt string) ([]byte, error)
 }
 
-// Passphrase takes the passphrase from the file that [PassphraseFile] names, with
-// one end of line taken off, else from the terminal, there asked twice where
-// confirm is set. The caller wipes it.
-func Passphrase(ctx context.Context, getenv func(string) string, t Terminal, confirm bool) ([]byte, error) {
+// Passphrase takes the passphrase of a person's approving key from the file that
+// [PassphraseFile] names, with one end of line taken off, else from the terminal,
+// there asked twice where fresh says that the key is still to be made. The caller
+// wipes it.
+func Passphrase(ctx context.Context, getenv func(string) string, t Terminal, of events.PersonID, fresh bool) ([]byte, error) {
 	var secret []byte
 	var err error
 	if path := getenv(PassphraseFile); path != "" {
 		secret, err = readSecret(path)
 		secret = bytes.TrimSuffix(bytes.TrimSuffix(secret, []byte("\n")), []byte("\r"))
 	} else {
-		secret, err = ask(ctx, t, confirm)
+		secret, err = ask(ctx, t, of, fresh)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("passphrase: %w", err)
@@ -41,9 +44,13 @@ func Passphrase(ctx context.Context, getenv func(string) string, t Terminal, con
 	return secret, nil
 }
 
-func ask(ctx context.Context, t Terminal, confirm bool) ([]byte, error) {
-	secret, err := t.ReadSecret(ctx, "Passphrase: ")
-	if err != nil || !confirm {
+func ask(ctx context.Context, t Terminal, of events.PersonID, fresh bool) ([]byte, error) {
+	prompt := "Passphrase for the approving key of " + events.Escape(string(of)) + ": "
+	if fresh {
+		prompt = "New passphrase for the approving key of " + events.Escape(string(of)) + " (it cannot be recovered): "
+	}
+	secret, err := t.ReadSecret(ctx, prompt)
+	if err != nil || !fresh {
 		return secret, err
 	}
 	again, err := t.ReadSecret(ctx, "The same again: ")
