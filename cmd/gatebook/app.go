@@ -127,6 +127,7 @@ func (a *App) root() *cobra.Command {
 	for _, c := range a.commands() {
 		root.AddCommand(c)
 	}
+	strictDefaults(root)
 	return root
 }
 

@@ -64,7 +64,7 @@ call that was printed while it ran gets a second line when it ends.
 	g.BoolVar(&f.follow, "follow", false, "go on with new calls as they come")
 	g.BoolVar(&f.wide, "wide", false, "more columns, and nothing cut")
 	a.completeFlag(cmd, "agent", agentsOf)
-	a.completeFlag(cmd, "tool", toolsOf)
+	a.completeFlag(cmd, "tool", a.toolsOf)
 	return cmd
 }
 

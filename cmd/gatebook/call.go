@@ -44,7 +44,7 @@ Without TOOL, --outcome or --key asks how a former call ended.
   gatebook call --agent alice file.write '{"path":"hello.txt","content":"hello"}'
   gatebook call --agent alice --outcome 01JZ0000000000000000000000`,
 		Args:              args(cobra.MaximumNArgs(2)),
-		ValidArgsFunction: a.complete(toolsOf),
+		ValidArgsFunction: a.complete(a.toolsOf),
 		RunE: func(cmd *cobra.Command, given []string) error {
 			id, err := agentFlag(agent)
 			if err != nil {

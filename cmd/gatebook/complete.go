@@ -18,12 +18,12 @@ func channelsOf(c policy.Catalog) []string { return sorted(c.Channels) }
 
 func profilesOf(c policy.Catalog) []string { return append(sorted(c.Profiles), policy.NoProfile) }
 
-func toolsOf(policy.Catalog) []string {
-	var all []string
-	for _, b := range policy.Builtins() {
-		all = append(all, b.Name)
-	}
-	return all
+// toolsOf are the tools that an engine of this program has; the catalog may name
+// some that are not there yet.
+func (a *App) toolsOf(policy.Catalog) []string {
+	names := toolNames(registered(a.flags.dir, a.Extra))
+	slices.Sort(names)
+	return names
 }
 
 func sorted[K ~string, V any](m map[K]V) []string {

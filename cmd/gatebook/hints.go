@@ -52,11 +52,42 @@ func group(cmd *cobra.Command) *cobra.Command {
 		if len(given) == 0 {
 			return cmd.Help()
 		}
-		hint := "see " + cmd.CommandPath() + " --help"
-		if like := cmd.SuggestionsFor(given[0]); len(like) > 0 {
-			hint = "did you mean " + strings.Join(like, " or ") + "?"
-		}
-		return usageError{fmt.Errorf("unknown command %q for %q; %s", given[0], cmd.CommandPath(), hint)}
+		return unknownCommand(cmd, given[0])
 	}
 	return cmd
+}
+
+func unknownCommand(cmd *cobra.Command, word string) error {
+	hint := "see " + cmd.CommandPath() + " --help"
+	if like := cmd.SuggestionsFor(word); len(like) > 0 {
+		hint = "did you mean " + strings.Join(like, " or ") + "?"
+	}
+	return usageError{fmt.Errorf("unknown command %q for %q; %s", word, cmd.CommandPath(), hint)}
+}
+
+// strictDefaults makes help and completion, which cobra brings, refuse a word that
+// is no command, as the others do.
+func strictDefaults(root *cobra.Command) {
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
+	for _, cmd := range root.Commands() {
+		switch cmd.Name() {
+		case "completion":
+			for _, shell := range group(cmd).Commands() {
+				shell.Args = args(cobra.NoArgs)
+			}
+		case "help":
+			cmd.RunE = func(cmd *cobra.Command, given []string) error {
+				about, rest, err := cmd.Root().Find(given)
+				if err != nil {
+					return usageError{err}
+				}
+				if len(rest) > 0 {
+					return unknownCommand(about, rest[0])
+				}
+				about.InitDefaultHelpFlag()
+				return about.Help()
+			}
+		}
+	}
 }

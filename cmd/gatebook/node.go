@@ -137,7 +137,7 @@ func guardBook(cfg nodeConfig) (datadir.BookGuard, error) {
 func (n *node) assemble() error {
 	dir := n.cfg.dir
 	extra := toolNames(n.cfg.extra)
-	registry, err := tools.NewRegistry(append(file.Tools(workspace.New(dir.Path())), n.cfg.extra...)...)
+	registry, err := tools.NewRegistry(registered(dir.Path(), n.cfg.extra)...)
 	if err != nil {
 		return err
 	}
@@ -189,6 +189,11 @@ func (n *node) book() events.Log {
 		return oneByOne{currentBook{n.stores}}
 	}
 	return currentBook{n.stores}
+}
+
+// registered are all tools of an engine on a data folder.
+func registered(dir string, extra []tools.Tool) []tools.Tool {
+	return append(file.Tools(workspace.New(dir)), extra...)
 }
 
 func toolNames(all []tools.Tool) []string {

@@ -282,6 +282,9 @@ func (a *App) roundListCommand() *cobra.Command {
 					return err
 				}
 			}
+			if q.Limit < 1 {
+				return usageError{fmt.Errorf("--limit %d: want at least 1", q.Limit)}
+			}
 			c, err := a.reader("view")
 			if err != nil {
 				return err

@@ -65,6 +65,11 @@ func TestUsage(t *testing.T) {
 		{"phase 3", "want phase 1"},
 		{"check a b", "accepts at most 1"},
 		{"catalog approve now", "unknown command"},
+		{"completion bogus", `unknown command "bogus" for "gatebook completion"; see gatebook completion --help`},
+		{"completion bash now", `unknown command "now"`},
+		{"help nope", `unknown command "nope" for "gatebook"`},
+		{"help agent ad", "did you mean add?"},
+		{"round list --limit 0", "--limit 0: want at least 1"},
 		{"--bogus", "unknown flag"},
 	} {
 		t.Run(row.line, func(t *testing.T) {
@@ -87,6 +92,7 @@ func TestUsage(t *testing.T) {
 func TestHelp(t *testing.T) {
 	for line, want := range map[string]string{
 		"": "Usage:", "agent": "Usage:", "call --help": "gatebook call --agent alice",
+		"help": "Usage:", "help agent add": "gatebook agent add alice", "completion": "Usage:", "__complete help age": "agent",
 		"completion bash": "bash completion", "__complete call --agent alice ": "file.read", "__complete agent add a --role ": ":4",
 	} {
 		code, out, said := runLine(t, strings.Split(line, " ")...)
@@ -95,6 +101,16 @@ func TestHelp(t *testing.T) {
 		}
 		if code != 0 || !strings.Contains(out, want) {
 			t.Errorf("%q: exit code %d, %q, want %q in it; said %q", line, code, out, want, said)
+		}
+	}
+}
+
+// Only tools that an engine has are offered, not all names of the closed list.
+func TestCompletesTools(t *testing.T) {
+	const want = "file.delete\nfile.list\nfile.read\nfile.restore\nfile.trash\nfile.write\n:4\n"
+	for _, line := range []string{"__complete call --agent alice ", "__complete audit --tool "} {
+		if _, out, _ := runLine(t, strings.Split(line, " ")...); out != want {
+			t.Errorf("%s: %q", line, out)
 		}
 	}
 }
