@@ -65,6 +65,10 @@ func (a *App) follow(ctx context.Context, c *client, q people.AuditRequest, opt 
 	if errors.Is(err, context.Canceled) && ctx.Err() != nil {
 		return nil // Ctrl-C in the middle of a question
 	}
+	if errors.Is(err, errUnreachable) && f.last > 0 {
+		return fmt.Errorf("the engine stopped, or answers no more; calls up to event %d were looked at. Once it runs again (%s), the same command goes on from the newest calls: %w",
+			f.last, a.command("serve"), err)
+	}
 	return err
 }
 

@@ -93,3 +93,23 @@ func wantFollowed(t *testing.T, text string, total int, running bool) {
 		t.Errorf("%d calls and %d ends were printed, want %d of each", len(first), ends, total)
 	}
 }
+
+// When the engine stops, it says so, and who follows hears it and how to go on.
+func TestFollowEnds(t *testing.T) {
+	h := newFolder(t)
+	e := startEngine(t, h)
+	lines, said, ended := new(printed), new(printed), make(chan int, 1)
+	go func() { ended <- h.app(lines, said).Run(t.Context(), []string{"--dir", h.dir, "audit", "--follow"}) }()
+	lines.wait(t, "VERDICT")
+	if text := e.errs.String(); strings.Contains(text, "stopp") {
+		t.Error(text)
+	}
+	stopped(t, e)
+	if text := e.errs.String(); !strings.HasSuffix(text, "gatebook: stopping; tools that run have up to 10s to end\ngatebook: stopped\n") {
+		t.Error(text)
+	}
+	want := "Once it runs again (gatebook --dir " + shellWord(h.dir) + " serve), the same command goes on from the newest calls"
+	if code := <-ended; code != exitUnreachable || !strings.Contains(said.String(), "the engine stopped") || !strings.Contains(said.String(), want) {
+		t.Errorf("exit code %d, %s", code, said)
+	}
+}

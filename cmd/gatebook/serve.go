@@ -64,6 +64,7 @@ func (a *App) serve(ctx context.Context, opt serveOptions) error {
 		return err
 	}
 	a.collectLess()
+	stopSaid := a.sayStopping(ctx)
 	err = n.run(ctx, func() error {
 		if err := dir.WriteAddress(n.bus.server.Addr()); err != nil {
 			return err
@@ -77,7 +78,28 @@ func (a *App) serve(ctx context.Context, opt serveOptions) error {
 		}
 		return nil
 	})
-	return errors.Join(err, n.close())
+	err = errors.Join(err, n.close())
+	if stopSaid() && err == nil {
+		fmt.Fprintln(a.Err, "gatebook: stopped")
+	}
+	return err
+}
+
+// sayStopping says when a stop begins: it may take as long as tools run. What it
+// gives waits until that is said, if ctx has ended, and tells.
+func (a *App) sayStopping(ctx context.Context) (said func() bool) {
+	done := make(chan struct{})
+	unless := context.AfterFunc(ctx, func() {
+		defer close(done)
+		fmt.Fprintf(a.Err, "gatebook: stopping; tools that run have up to %s to end\n", drainTime)
+	})
+	return func() bool {
+		if unless() {
+			return false
+		}
+		<-done
+		return true
+	}
 }
 
 // collectLess makes the garbage collector run less often: the heap that stays is
