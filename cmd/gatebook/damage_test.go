@@ -323,6 +323,9 @@ func rebuiltEqual(t *testing.T, a aged) {
 		t.Errorf("doctor of a stopped folder: exit code %d, %s", code, out)
 	}
 	h.remove(h.folder().Nats())
+	if code, _, errs := h.run("verify"); code != exitDamage { // which leaves empty folders
+		t.Errorf("verify without a book: exit code %d, %s", code, errs)
+	}
 	if code, out, _ := h.run("doctor"); code != exitDamage || !strings.Contains(out, "the book is gone") ||
 		!strings.Contains(out, "before you do anything else") || strings.Contains(out, "whether the book is whole") {
 		t.Errorf("doctor without a book: exit code %d, %s", code, out)

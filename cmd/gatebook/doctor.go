@@ -344,7 +344,8 @@ func (d *diagnosis) readHead(dir *datadir.Dir) {
 	case f.Incarnation != h.Incarnation:
 		d.damaged("the head is of incarnation %s, the folder of %s", h.Incarnation, f.Incarnation)
 	}
-	if h.Size > 0 && !exists(dir.Nats()) {
+	// A start or verify that found no book leaves empty folders.
+	if size, err := folderSize(dir.Nats()); h.Size > 0 && size == 0 && err == nil {
 		d.damaged("the book is gone: the head knows %d events (first sequence in doubt: 1)", h.Size)
 	}
 }
