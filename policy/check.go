@@ -23,7 +23,7 @@ const (
 var (
 	nameForm = regexp.MustCompile(`^[a-z0-9][a-z0-9_.-]*$`)
 	// keyForm is the outer form of an nkey's public user key. Its checksum is
-	// proved by the first connection that uses it.
+	// proved where the catalog's file is read, and by each connection that uses it.
 	keyForm = regexp.MustCompile(`^U[A-Z2-7]{55}$`)
 )
 

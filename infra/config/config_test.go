@@ -2,6 +2,7 @@ package config
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"flag"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/nats-io/nkeys"
 	"pgregory.net/rapid"
 
 	"gatebook/events"
@@ -20,10 +22,20 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// key gives a public key of the right form for a number.
+// key gives a public key with a right checksum for a number.
 func key(n int) events.PublicKey {
-	const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZ234567"
-	return events.PublicKey("U" + strings.Repeat("A", 53) + string(alphabet[n/32%32]) + string(alphabet[n%32]))
+	raw := make([]byte, 32)
+	binary.BigEndian.PutUint64(raw, uint64(n))
+	k, err := nkeys.Encode(nkeys.PrefixByteUser, raw)
+	if err != nil {
+		panic(err)
+	}
+	return events.PublicKey(k)
+}
+
+// wrongKey is a key with one letter changed.
+func wrongKey(k events.PublicKey) string {
+	return string(k[:20]) + "Q" + string(k[21:])
 }
 
 func firstFile() []byte {
@@ -115,6 +127,8 @@ func TestFaults(t *testing.T) {
 		{"Compile: sender with dots", head + "channels:\n  c:\n    key: x\n    agents: []\n    senders:\n      a.b.c:\n        kind: self\n        principal: p\n", "4:10 8:15"},
 		{"Compile: none", head + "profiles:\n  none: {}\n", "3:3"},
 		{"Compile: limit", head + "limits:\n  tool_time: -5s\n", "3:14"},
+		{"keys with a letter changed, all of them, and another fault", head + "roles:\n  r: {}\nphase: 3\nagents:\n  a: {role: r, key: " + wrongKey(key(1)) + "}\nchannels:\n  c:\n    key: " + wrongKey(key(2)) + "\npeople:\n  p:\n    key: " + wrongKey(key(3)) + "\n    approve_key: " + wrongKey(key(4)) + "\n",
+			"4:8 6:21 9:10 12:10 13:18"},
 		{"too deep", head + "roles: " + strings.Repeat("[", 200_000), "2:1"},
 		{"too many dashes", head + "roles:\n " + strings.Repeat("- ", 200_000) + "\n", "3:1"},
 	} {

@@ -7,7 +7,8 @@
 //
 //   - Strict. Unknown and double keys, wrong types, anchors, aliases, tags, merge
 //     keys and second documents are refused, and everything wrong is reported at
-//     once, each with file, line and column.
+//     once, each with file, line and column. So is a public key with a wrong
+//     checksum: nobody could ever log in with it.
 //   - An edit changes the lines of its entry and no others: comments, order and
 //     spelling stay. Its outcome is read again and compared before it is given
 //     back, so an edit either means exactly what was asked or fails.
@@ -17,5 +18,5 @@
 // one file must be kept apart by the caller.
 //
 // goccy/go-yaml is here because it gives the syntax tree with a line and a
-// column for every node.
+// column for every node; nkeys because the checksum of a key is theirs to know.
 package config

@@ -99,7 +99,7 @@ func textOf(data []byte) *text {
 
 // proved reads the text again: it must mean exactly want.
 func (t *text) proved(want policy.Catalog, extra []string) ([]byte, error) {
-	expected, err := policy.Compile(want, extra...)
+	expected, err := compile(want, extra)
 	data := []byte(strings.Join(t.lines, ""))
 	doc, readErr := read(FileName, data, extra)
 	if err != nil {

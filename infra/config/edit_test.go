@@ -56,6 +56,7 @@ func TestAddRefuses(t *testing.T) {
 		{"unknown role", "schema: 1\n", "alice", policy.Agent{Role: "gone", Key: key(1)}, policy.ErrCatalog},
 		{"malformed id", "schema: 1\nroles: {r: {version: 1}}\n", "A b", policy.Agent{Role: "r", Key: key(1)}, policy.ErrCatalog},
 		{"id that would be YAML", "schema: 1\nroles: {r: {version: 1}}\n", "a:\n  b", policy.Agent{Role: "r", Key: key(1)}, policy.ErrCatalog},
+		{"a key with a letter changed", "schema: 1\nroles: {r: {version: 1}}\n", "alice", policy.Agent{Role: "r", Key: events.PublicKey(wrongKey(key(1)))}, policy.ErrCatalog},
 		{"a key in use", "schema: 1\nroles: {r: {version: 1}}\npeople: {p: {key: " + string(key(1)) + "}}\n", "alice", policy.Agent{Role: "r", Key: key(1)}, policy.ErrCatalog},
 		{"file with a fault", "schema: 2\n", "alice", policy.Agent{}, policy.ErrCatalog},
 		{"written in one line", "{schema: 1, roles: {r: {version: 1}}}\n", "alice", policy.Agent{Role: "r", Key: key(1)}, ErrByHand},

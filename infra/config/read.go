@@ -67,7 +67,7 @@ func read(name string, data []byte, extra []string) (document, error) {
 	if err := joined(d.faults); err != nil {
 		return document{}, err
 	}
-	compiled, err := policy.Compile(c, extra...)
+	compiled, err := compile(c, extra)
 	if err != nil {
 		return document{}, located(name, d.places, err)
 	}
