@@ -66,7 +66,7 @@ func (p *acting) close() {
 
 // as is the same connection for another kind of request.
 func (p *acting) as(c *client, kind string) *client {
-	return &client{c.conn, kind + "." + string(p.who) + "."}
+	return &client{c.conn, kind + "." + string(p.who) + ".", c.key}
 }
 
 // view is a connection that may read.
@@ -94,20 +94,58 @@ func (p *acting) approver(ctx context.Context, needs string) (*client, error) {
 // act sends an act, with the approving key where it needs one or where the
 // person is no operator.
 func (p *acting) act(ctx context.Context, verb string, approves bool, q people.ActRequest) (engine.Done, error) {
-	c := p.as(p.read, "control")
-	needs := "an operator, or an approver with their approving key"
-	if approves {
-		needs = "an approver with their approving key"
+	c, err := p.actor(ctx, approves)
+	if err != nil {
+		return engine.Done{}, err
 	}
-	if approves || !p.entry.Operator {
-		var err error
-		if c, err = p.approver(ctx, needs); err != nil {
+	var done engine.Done
+	err = c.ask(ctx, verb, q, &done)
+	return done, err
+}
+
+// actor is the connection that an act goes by.
+func (p *acting) actor(ctx context.Context, approves bool) (*client, error) {
+	switch {
+	case approves:
+		return p.approver(ctx, "an approver with their approving key")
+	case !p.entry.Operator:
+		return p.approver(ctx, "an operator, or an approver with their approving key")
+	}
+	return p.as(p.read, "control"), nil
+}
+
+// loadFile puts the compared catalog file in force, unless the keys that are used
+// for it would no longer work then: who locks themselves out could not undo it.
+func (p *acting) loadFile(ctx context.Context, d people.CatalogAnswer) (engine.Done, error) {
+	file, err := compileFile(p.dir, toolNames(p.app.Extra))
+	if err != nil {
+		return engine.Done{}, err
+	}
+	if file.Digest() != d.File {
+		return engine.Done{}, fmt.Errorf("%s was changed meanwhile: see %s", p.dir.Catalog(), p.app.command("catalog diff"))
+	}
+	own := file.Catalog().People[p.who]
+	if err := p.keeps("key", own.Key, p.read); err != nil {
+		return engine.Done{}, err
+	}
+	if _, err := p.actor(ctx, d.Widens); err != nil {
+		return engine.Done{}, err
+	}
+	if p.approve != nil {
+		if err := p.keeps("approve_key", own.ApproveKey, p.approve); err != nil {
 			return engine.Done{}, err
 		}
 	}
-	var done engine.Done
-	err := c.ask(ctx, verb, q, &done)
-	return done, err
+	// The digest is of the file that was compared: another one is refused.
+	return p.act(ctx, "catalog", d.Widens, people.ActRequest{Digest: d.File})
+}
+
+func (p *acting) keeps(field string, next events.PublicKey, used *client) error {
+	if next == used.key {
+		return nil
+	}
+	return fmt.Errorf("the catalog file would lock you out, and nothing was approved: its people.%s.%s is not the key that you use\nput %s back there in %s; where it shall change, another approver must run %s",
+		p.who, field, used.key, p.dir.Catalog(), p.app.command("catalog approve"))
 }
 
 // diff compares the catalog file with what is in force.
@@ -232,8 +270,7 @@ func (p *acting) putInForce(ctx context.Context, out *catalogChange) error {
 		out.Waits = "the file has other changes too, and an approval would put all of them in force; see " + p.app.command("catalog diff")
 		return nil
 	}
-	// The digest is of the file that was compared: another one is refused.
-	done, err := p.act(ctx, "catalog", d.Widens, people.ActRequest{Digest: d.File})
+	done, err := p.loadFile(ctx, d)
 	out.InForce, out.Seq = err == nil, done.Seq
 	return err
 }

@@ -84,7 +84,8 @@ func (a *App) catalogApproveCommand() *cobra.Command {
 		Short: "Put the catalog file in force",
 		Long: `Show what gatebook.yaml changes and put it in force. What gives more than is in
 force takes an approver's passphrase; what only gives less, an operator. A file
-with a fault is refused as a whole, and what was in force stays.
+with a fault is refused as a whole, and what was in force stays. So is one that
+the key you use would no longer work in: that takes another approver.
 
   gatebook catalog approve`,
 		Args: args(cobra.NoArgs),
@@ -115,7 +116,7 @@ func (a *App) catalogApprove(ctx context.Context, p *acting) error {
 			return err
 		}
 	}
-	done, err := p.act(ctx, "catalog", d.Widens, people.ActRequest{Digest: d.File})
+	done, err := p.loadFile(ctx, d)
 	if err != nil {
 		return err
 	}

@@ -26,6 +26,7 @@ const answerTime = 2 * time.Minute
 type client struct {
 	conn   *nats.Conn
 	prefix string // of its subjects: "view.anna.", "intent.alice."
+	key    events.PublicKey
 }
 
 // connect reaches the engine of a folder with a key.
@@ -152,7 +153,7 @@ func (a *App) reader(kind string) (*client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &client{conn, kind + "." + string(who) + "."}, nil
+	return &client{conn, kind + "." + string(who) + ".", key.Public()}, nil
 }
 
 // errNoApprovingKey says that the acting person's keys hold none.
@@ -187,7 +188,7 @@ func (a *App) approver(ctx context.Context, needs string) (*client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &client{conn, "review." + string(who) + "."}, nil
+	return &client{conn, "review." + string(who) + ".", key.Public()}, nil
 }
 
 // agent connects with the key of an agent of the folder.
@@ -204,7 +205,7 @@ func (a *App) agent(id events.AgentID, more ...nats.Option) (*client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &client{conn, "intent." + string(id) + "."}, nil
+	return &client{conn, "intent." + string(id) + ".", key.Public()}, nil
 }
 
 // channel connects with the key of a channel of the folder.
@@ -221,5 +222,5 @@ func (a *App) channel(id events.ChannelID) (*client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &client{conn, "channel." + string(id) + "."}, nil
+	return &client{conn, "channel." + string(id) + ".", key.Public()}, nil
 }
