@@ -87,7 +87,7 @@ func BeginRound(c *Compiled, req RoundRequest, f RoundBeginFacts) RoundDecision 
 		if sameBegin(req, same, principal, effective) {
 			return RoundDecision{Round: same.Round}
 		}
-		return RoundDecision{Refusal: refuse(CodeConflict, "this handle belongs to another round; make a new random handle for each round")}
+		return RoundDecision{Refusal: otherBegin(req, same)}
 	}
 	var out []events.Event
 	conversation := req.Conversation
@@ -119,6 +119,16 @@ func sameBegin(req RoundRequest, round RoundFacts, principal events.Principal, e
 	return round.Channel == req.Channel && round.Agent == req.Agent && sameHandle(round.HandleHash, req.HandleHash) &&
 		round.Principal == principal && round.Session == effective &&
 		(req.Conversation == "" || req.Conversation == round.Conversation)
+}
+
+// otherBegin refuses a wish with the handle of a round that another wish began. Who
+// began it hears which round that is while it is open.
+func otherBegin(req RoundRequest, round RoundFacts) *Refusal {
+	no := refuse(CodeConflict, "this handle belongs to another round; make a new random handle for each round")
+	if round.Open && round.Channel == req.Channel && round.Agent == req.Agent && sameHandle(round.HandleHash, req.HandleHash) {
+		no.Round = round.Round
+	}
+	return no
 }
 
 func checkBegin(req RoundRequest) *Refusal {

@@ -56,18 +56,22 @@ func TestBeginRound(t *testing.T) {
 		}, "= R5"},
 		{"handle of the owner's round, from a visitor", func(_ *Catalog, r *RoundRequest, f *RoundBeginFacts) {
 			f.SameHandle, r.Sender = begun(), "visitor"
-		}, "conflict"},
+		}, "conflict R5"},
 		{"handle of a round with more rights than asked for", func(_ *Catalog, r *RoundRequest, f *RoundBeginFacts) {
 			f.SameHandle, r.Profile = begun(), "none"
-		}, "conflict"},
+		}, "conflict R5"},
 		{"handle of a round of another conversation", func(_ *Catalog, r *RoundRequest, f *RoundBeginFacts) {
 			f.SameHandle, r.Conversation = begun(), "V2"
+		}, "conflict R5"},
+		{"handle of a round that ended, with other rights", func(_ *Catalog, r *RoundRequest, f *RoundBeginFacts) {
+			f.SameHandle, r.Profile = begun(), "none"
+			f.SameHandle.Open = false
 		}, "conflict"},
 		{"handle of another agent's round", func(_ *Catalog, _ *RoundRequest, f *RoundBeginFacts) {
-			f.SameHandle = RoundFacts{Round: "R5", Agent: "bob", Channel: "terminal", HandleHash: handle}
+			f.SameHandle = RoundFacts{Round: "R5", Agent: "bob", Channel: "terminal", HandleHash: handle, Open: true}
 		}, "conflict"},
 		{"handle of another channel's round", func(_ *Catalog, _ *RoundRequest, f *RoundBeginFacts) {
-			f.SameHandle = RoundFacts{Round: "R5", Agent: "alice", Channel: "bot", HandleHash: handle}
+			f.SameHandle = RoundFacts{Round: "R5", Agent: "alice", Channel: "bot", HandleHash: handle, Open: true}
 		}, "conflict"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {

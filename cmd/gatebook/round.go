@@ -116,10 +116,15 @@ func (a *App) roundBegin(ctx context.Context, channel events.ChannelID, q roundB
 		return fmt.Errorf("agent %s has a round here that channel %s began: %s", q.Agent, was.Channel, a.endHint(q.Agent))
 	default:
 		answer, err := askBegin(ctx, c, was, q)
-		if err == nil && answer.End == "" {
+		var no *problem
+		switch {
+		case err == nil && answer.End == "":
 			return a.goOn(dir, q, was, answer)
-		}
-		if err != nil {
+		case errors.As(err, &no) && no.Code == string(policy.CodeConflict):
+			if no.Round != "" {
+				return a.begunOtherwise(dir, q.Agent, was, no.Round)
+			} // else its round has ended, so it is in nobody's way
+		case err != nil:
 			return a.beginProblem(q.Agent, err)
 		}
 	}
@@ -152,12 +157,26 @@ func askBegin(ctx context.Context, c *client, r roundFile, q roundBegin) (engine
 // file knew that, nothing was begun.
 func (a *App) goOn(dir *datadir.Dir, q roundBegin, was roundFile, answer engine.RoundAnswer) error {
 	if answer.Repeated && was.Round != "" {
-		return &problem{engine.Problem{
-			Code: "round_open", Round: answer.Round,
-			Reason: fmt.Sprintf("agent %s has the open round %s of conversation %s; end it first: %s", q.Agent, answer.Round, answer.Conversation, a.endHint(q.Agent)),
-		}}
+		return a.hasOpenRound(q.Agent, answer.Round)
 	}
 	return a.begun(dir, q, was, answer)
+}
+
+// begunOtherwise keeps the round that the handle of a file began with other
+// options: the file may not know it yet.
+func (a *App) begunOtherwise(dir *datadir.Dir, agent events.AgentID, was roundFile, round events.RoundID) error {
+	was.Round = round
+	if err := was.write(dir, agent); err != nil {
+		return err
+	}
+	return a.hasOpenRound(agent, round)
+}
+
+func (a *App) hasOpenRound(agent events.AgentID, round events.RoundID) error {
+	return &problem{engine.Problem{
+		Code: string(policy.CodeRoundOpen), Round: round,
+		Reason: fmt.Sprintf("agent %s has the open round %s here; end it first: %s", agent, round, a.endHint(agent)),
+	}}
 }
 
 func (a *App) endHint(agent events.AgentID) string {
