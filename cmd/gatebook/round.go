@@ -183,13 +183,20 @@ func (a *App) endHint(agent events.AgentID) string {
 	return a.command("round end --agent " + string(agent))
 }
 
-// beginProblem says how to go on where the conversation has an open round.
+// beginProblem says how to go on where the conversation has an open round. It is
+// not the one of the agent's file, or the engine would have known the handle.
 func (a *App) beginProblem(agent events.AgentID, err error) error {
 	var no *problem
 	if errors.As(err, &no) && no.Round != "" {
-		return fmt.Errorf("%w\nwhere it was begun here: %s", err, a.endHint(agent))
+		return fmt.Errorf("%w\nits handle is not here, so it cannot be ended from here: %s", err, a.withoutHandle(agent))
 	}
 	return err
+}
+
+// withoutHandle says what happens to a round whose handle nobody here has.
+func (a *App) withoutHandle(agent events.AgentID) string {
+	return "a round whose handle is lost ends by itself after limits.round_timeout without a call, or when an operator releases the agent for good\n" +
+		"a new conversation can begin now, without --conversation: " + a.command("round begin --agent "+string(agent))
 }
 
 func (a *App) begun(dir *datadir.Dir, q roundBegin, r roundFile, answer engine.RoundAnswer) error {
@@ -253,6 +260,9 @@ func (a *App) roundEnd(ctx context.Context, agent events.AgentID, q roundEnd) er
 	dir, err := a.folder()
 	if err != nil {
 		return err
+	}
+	if path := roundPath(dir, agent); !exists(path) {
+		return fmt.Errorf("agent %s has no round here: there is no file %s, which would hold its handle\n%s", agent, path, a.withoutHandle(agent))
 	}
 	r, err := a.openRound(dir, agent)
 	if err != nil {
