@@ -198,8 +198,9 @@ type catalogChange struct {
 }
 
 // change edits one entry of the catalog file and puts exactly that in force,
-// where the person can; else it waits for an approver.
-func (p *acting) change(ctx context.Context, entry string, edit func([]byte) ([]byte, error)) (catalogChange, error) {
+// where the person can; else it waits for an approver. also are the texts of
+// changes elsewhere that come with it.
+func (p *acting) change(ctx context.Context, entry string, edit func([]byte) ([]byte, error), also ...string) (catalogChange, error) {
 	out := catalogChange{Entry: entry, File: p.dir.Catalog()}
 	unlock, err := lockCatalog(ctx, p.dir, p.app.Err)
 	if err != nil {
@@ -213,7 +214,7 @@ func (p *acting) change(ctx context.Context, entry string, edit func([]byte) ([]
 	if err != nil {
 		return out, err
 	}
-	err = p.putInForce(ctx, &out)
+	err = p.putInForce(ctx, &out, also)
 	if errors.Is(err, identity.ErrNoPassphrase) || errors.Is(err, errNoApprovingKey) {
 		out.Waits, err = err.Error(), nil // nobody here can approve
 	}
@@ -247,8 +248,9 @@ func editCatalog(dir *datadir.Dir, edit func([]byte) ([]byte, error)) (changed b
 	return true, config.Write(dir.Catalog(), next)
 }
 
-// putInForce approves the file, if nothing but the entry differs.
-func (p *acting) putInForce(ctx context.Context, out *catalogChange) error {
+// putInForce approves the file, if nothing differs but the entry and what is also
+// changed with it.
+func (p *acting) putInForce(ctx context.Context, out *catalogChange, also []string) error {
 	d, err := p.diff(ctx)
 	if err != nil {
 		return err
@@ -266,7 +268,7 @@ func (p *acting) putInForce(ctx context.Context, out *catalogChange) error {
 	case hidden(d.Changes):
 		out.Waits = "what else the file changes is not shown to " + string(p.who) + ", who has no right to that in the catalog in force"
 		return nil
-	case !onlyBelow(d.Changes, out.Entry):
+	case !onlyBelow(d.Changes, out.Entry, also):
 		out.Waits = "the file has other changes too, and an approval would put all of them in force; see " + p.app.command("catalog diff")
 		return nil
 	}
@@ -280,9 +282,9 @@ func hidden(changes []people.Change) bool {
 	return slices.ContainsFunc(changes, func(c people.Change) bool { return c.Path == "" })
 }
 
-func onlyBelow(changes []people.Change, entry string) bool {
+func onlyBelow(changes []people.Change, entry string, also []string) bool {
 	for _, c := range changes {
-		if c.Path != entry && !strings.HasPrefix(c.Path, entry+".") {
+		if c.Path != entry && !strings.HasPrefix(c.Path, entry+".") && !slices.Contains(also, c.Text) {
 			return false
 		}
 	}

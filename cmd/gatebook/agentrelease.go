@@ -22,8 +22,8 @@ func (a *App) agentReleaseCommand() *cobra.Command {
 		Use:   "release ID",
 		Short: "Let an agent go for good: its key, its rounds, its id",
 		Long: `Release an agent at once: its connections are cut, its running calls and open
-rounds end, and its id is never given again. Its entry is taken out of
-gatebook.yaml; its files and its history stay.
+rounds end, and its id is never given again. Its entry and its id in the lists of
+channels are taken out of gatebook.yaml; its files and its history stay.
 
   gatebook agent release alice --reason "project is over"`,
 		Args:              args(cobra.ExactArgs(1)),
@@ -57,23 +57,37 @@ func (a *App) agentRelease(ctx context.Context, id events.AgentID, reason string
 		}
 	}
 	_ = os.Remove(roundPath(p.dir, id)) // its round has ended with it
-	out, err := p.change(ctx, "agents."+string(id), func(data []byte) ([]byte, error) {
-		next, err := config.RemoveAgent(data, id, toolNames(a.Extra)...)
+	out, left := p.removeAgent(ctx, id)
+	if err := a.sayDone(done, fmt.Sprintf("agent %s is released, and its id is never given again", id)); err != nil {
+		return err
+	}
+	switch {
+	case errors.Is(left, policy.ErrCatalog), errors.Is(left, config.ErrLink): // it is released all the same
+		fmt.Fprintf(a.Err, "gatebook: its entry is still in %s, and gives nothing: %v\nwhen that is mended, take it out with: %s\n", out.File, left, a.command("agent release "+string(id)))
+	case errors.Is(left, config.ErrByHand):
+		fmt.Fprintf(a.Err, "gatebook: its entry is still in %s, and gives nothing: %v\nthen put that in force with: %s\n", out.File, left, a.command("catalog approve"))
+	case left != nil:
+		return fmt.Errorf("the entry of agent %s is still in the catalog, and gives nothing: %w", id, left)
+	case !out.InForce:
+		fmt.Fprintf(a.Err, "gatebook: its entry is out of %s; that waits for %s (%s)\n", out.File, out.Next, out.Waits)
+	}
+	return nil
+}
+
+// removeAgent takes a released agent out of the catalog, also where channels name
+// it; where the file has no such entry there is nothing to do.
+func (p *acting) removeAgent(ctx context.Context, id events.AgentID) (catalogChange, error) {
+	var also []string
+	for channel := range p.file.Channels {
+		also = append(also, fmt.Sprintf("channels.%s.agents loses %s", channel, id))
+	}
+	return p.change(ctx, "agents."+string(id), func(data []byte) ([]byte, error) {
+		next, err := config.RemoveAgent(data, id, toolNames(p.app.Extra)...)
 		if errors.Is(err, fs.ErrNotExist) {
 			return data, nil
 		}
 		return next, err
-	})
-	switch {
-	case errors.Is(err, policy.ErrCatalog), errors.Is(err, config.ErrByHand), errors.Is(err, config.ErrLink):
-		// It is released all the same; the entry that is left gives nothing.
-		fmt.Fprintf(a.Err, "gatebook: take its entry out of %s by hand: %v\n", out.File, err)
-	case err != nil:
-		return fmt.Errorf("agent %s is released, but its entry in the catalog file is not gone: %w", id, err)
-	case !out.InForce:
-		fmt.Fprintf(a.Err, "gatebook: its entry is out of %s; that waits for %s (%s)\n", out.File, out.Next, out.Waits)
-	}
-	return a.sayDone(done, fmt.Sprintf("agent %s is released, and its id is never given again", id))
+	}, also...)
 }
 
 // sayDone prints that an act is in the book.

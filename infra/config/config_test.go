@@ -208,7 +208,8 @@ func TestLoadAndWrite(t *testing.T) {
 
 func FuzzParse(f *testing.F) {
 	f.Add(firstFile())
-	for _, s := range []string{"schema: 1\n", "a: &b [*b]\n", "? a\n: b\n", "- - -\n", "{a: {b: [c]}}", "a: |\n  x\n", "\"a\\x00\": 1", "!!map {}", "<<: {}", "schema: 1\nagents: {a: {role: b, key: c}}", "a:\r\n b: c\r\n", "schema: 1\nlimits: {tool_time: 1h}"} {
+	for _, s := range []string{"schema: 1\n", "a: &b [*b]\n", "? a\n: b\n", "- - -\n", "{a: {b: [c]}}", "a: |\n  x\n", "\"a\\x00\": 1", "!!map {}", "<<: {}", "schema: 1\nagents: {a: {role: b, key: c}}", "a:\r\n b: c\r\n", "schema: 1\nlimits: {tool_time: 1h}",
+		"schema: 1\nroles: {r: {}}\nagents:\n  b: {role: r, key: " + string(key(2)) + "}\nchannels: {c: {key: " + string(key(1)) + ", agents: [b,\n b]}}\n"} {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
@@ -224,6 +225,11 @@ func FuzzParse(f *testing.F) {
 		}
 		if out, err := AddPerson(data, "fuzz-person", policy.Person{Key: key(900)}); err == nil {
 			if c, err := Parse("x", out); err != nil || c.People["fuzz-person"].Key != key(900) {
+				t.Fatalf("%v\n%s", err, out)
+			}
+		}
+		for id := range c.Agents {
+			if out, err := RemoveAgent(data, id); err != nil && !errors.Is(err, ErrByHand) {
 				t.Fatalf("%v\n%s", err, out)
 			}
 		}

@@ -9,9 +9,10 @@
 //     keys and second documents are refused, and everything wrong is reported at
 //     once, each with file, line and column. So is a public key with a wrong
 //     checksum: nobody could ever log in with it.
-//   - An edit changes the lines of its entry and no others: comments, order and
-//     spelling stay. Its outcome is read again and compared before it is given
-//     back, so an edit either means exactly what was asked or fails.
+//   - An edit changes the lines of its entry, and of the lists that may not name
+//     it any more, and no others: comments, order and spelling stay. Its outcome
+//     is read again and compared before it is given back, so an edit either means
+//     exactly what was asked or fails.
 //   - A file is replaced as a whole or not at all.
 //
 // The functions keep no state and are safe for concurrent use; two writers of

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 
 	"github.com/goccy/go-yaml/ast"
@@ -61,8 +62,10 @@ func add[K ~string, V any](data []byte, section string, id K, entry V, in func(*
 	return t.proved(doc.catalog, extra)
 }
 
-// RemoveAgent gives data without the agent's entry. No such entry is an error
-// that wraps fs.ErrNotExist; one that other entries name is a fault of [Parse].
+// RemoveAgent gives data without the agent's entry, and without its id in the
+// lists of channels; what a supervisor may observe stays, for it has a history. No
+// such entry is an error that wraps fs.ErrNotExist. One that wraps [ErrByHand] also
+// wraps a [*Fault] for each place to change.
 func RemoveAgent(data []byte, id events.AgentID, extra ...string) ([]byte, error) {
 	doc, err := read(FileName, data, extra)
 	if err != nil {
@@ -72,8 +75,25 @@ func RemoveAgent(data []byte, id events.AgentID, extra ...string) ([]byte, error
 		return nil, fmt.Errorf("agents.%s: no entry has this id: %w", id, fs.ErrNotExist)
 	}
 	delete(doc.catalog.Agents, id)
-	t := textOf(data)
-	if err := t.remove(doc.root, "agents", string(id)); err != nil {
+	for name, ch := range doc.catalog.Channels {
+		ch.Agents = slices.DeleteFunc(ch.Agents, func(a string) bool { return a == string(id) })
+		doc.catalog.Channels[name] = ch
+	}
+	lists := agentLists(doc.root)
+	out, err := textOf(data).without(doc, lists, string(id), extra)
+	if errors.Is(err, ErrByHand) {
+		return nil, byHand(doc.root, lists, string(id))
+	}
+	return out, err
+}
+
+func (t *text) without(doc document, lists []agentList, id string, extra []string) ([]byte, error) {
+	for _, l := range lists {
+		if err := t.dropFrom(l, id); err != nil {
+			return nil, err
+		}
+	}
+	if err := t.remove(doc.root, "agents", id); err != nil {
 		return nil, err
 	}
 	return t.proved(doc.catalog, extra)

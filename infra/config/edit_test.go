@@ -38,8 +38,8 @@ func TestAddGolden(t *testing.T) {
 	if _, err := AddAgent(data, "alice", policy.Agent{Role: "worker", Key: key(99)}); !errors.Is(err, fs.ErrExist) {
 		t.Errorf("another entry: %v", err)
 	}
-	if _, err := RemoveAgent(data, "alice"); !errors.Is(err, policy.ErrCatalog) {
-		t.Errorf("an agent that a channel names: %v", err)
+	if left, err := RemoveAgent(data, "alice"); err != nil || !strings.Contains(string(left), "    agents: []\n    senders:\n      \"12345\"") {
+		t.Errorf("an agent that a channel names: %v\n%s", err, left)
 	}
 	if _, err := RemoveAgent(data, "bob"); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("nobody: %v", err)
@@ -123,6 +123,56 @@ func TestRemoveKeepsTheRest(t *testing.T) {
 				t.Errorf("%v\ngot\n%s\nwant\n%s", err, got, tc.after)
 			}
 		})
+	}
+}
+
+// An agent goes out of the lists of channels too, however they are written.
+func TestRemoveFromLists(t *testing.T) {
+	const head = "schema: 1\nroles: {r: {version: 1}}\nchannels:\n  c:\n    key: KEY1\n"
+	const tail = "    guest: {profile: none} # g\nagents:\n  a: {role: r, key: KEY2}\n  b: {role: r, key: KEY3}\n"
+	for _, tc := range []struct{ name, before, after string }{
+		{"first", "    agents: [b, a] # x\n", "    agents: [a] # x\n"},
+		{"last", "    agents: [ a, b ] # x\n", "    agents: [ a ] # x\n"},
+		{"only", "    agents: [b]\n", "    agents: []\n"},
+		{"twice, quoted", "    agents: [\"b\", a, 'b']\n", "    agents: [a]\n"},
+		{"nothing but twice", "    agents: [b, b,]\n", "    agents: []\n"},
+		{"every agent", "    agents: [\"*\"]\n", "    agents: [\"*\"]\n"},
+		{"brackets over lines", "    agents: [\n      a, # of a\n      b # of b\n    ]\n", "    agents: [\n      a, # of a\n    ]\n"},
+		{"brackets over lines, first", "    agents: [b, # of b\n      a]\n", "    agents: [ # of b\n      a]\n"},
+		{"dashes", "    agents: # who\n      # one\n      - a # of a\n      # two\n      - b # of b\n", "    agents: # who\n      # one\n      - a # of a\n      # two\n"},
+		{"dashes, first", "    agents:\n    - \"b\"\n    - a\n", "    agents:\n    - a\n"},
+		{"dashes, only", "    agents: # who\n      # one\n      - b\n      - b\n", "    agents: [] # who\n      # one\n"},
+		{"a second channel", "    agents: [b]\n  d: {key: KEY4, agents: [b, a]}\n  e:\n    key: KEY5\n    agents:\n      - b\n", "    agents: []\n  d: {key: KEY4, agents: [a]}\n  e:\n    key: KEY5\n    agents: []\n"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			for _, end := range []string{"\n", "\r\n"} {
+				keys := strings.NewReplacer("KEY1", string(key(1)), "KEY2", string(key(2)), "KEY3", string(key(3)), "KEY4", string(key(4)), "KEY5", string(key(5)), "\n", end)
+				before := keys.Replace(head + tc.before + tail)
+				after := keys.Replace(head + tc.after + strings.TrimSuffix(tail, "  b: {role: r, key: KEY3}\n"))
+				got, err := RemoveAgent([]byte(before), "b")
+				if err != nil || string(got) != after {
+					t.Errorf("%v\ngot\n%q\nwant\n%q", err, got, after)
+				}
+			}
+		})
+	}
+}
+
+// What cannot be edited is told place by place.
+func TestRemoveByHand(t *testing.T) {
+	a, b := "a: {role: r, key: "+string(key(2))+"}", "b: {role: r, key: "+string(key(3))+"}"
+	agents := "agents:\n  " + a + "\n  " + b + "\n"
+	const head = "schema: 1\nroles: {r: {version: 1}}\n"
+	channel := "channels:\n  c:\n    key: " + string(key(1)) + "\n    agents: "
+	for _, tc := range []struct{ name, yaml, want string }{
+		{"entries in one line", head + "agents: {" + a + ", " + b + "}\n" + channel + "[b]\n", "3:87 7:14"},
+		{"a comma before the next item", head + channel + "[b\n      , a]\n" + agents, "6:14 10:3"},
+		{"an escape", head + channel + "[a, \"\\x62\"]\n" + agents, "6:17 9:3"},
+	} {
+		out, err := RemoveAgent([]byte(tc.yaml), "b")
+		if !errors.Is(err, ErrByHand) || places(err) != tc.want || out != nil {
+			t.Errorf("%s: faults at %q, want %q\n%v\n%s", tc.name, places(err), tc.want, err, tc.yaml)
+		}
 	}
 }
 

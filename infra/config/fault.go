@@ -22,9 +22,11 @@ func (f *Fault) Error() string {
 	return fmt.Sprintf("%s:%d:%d: %s", events.Escape(f.File), f.Line, f.Col, f.Text)
 }
 
-// joined is an error that wraps policy.ErrCatalog and every fault, in the order
-// of the file; nil for none.
-func joined(faults []*Fault) error {
+// joined is an error that wraps policy.ErrCatalog and every fault; nil for none.
+func joined(faults []*Fault) error { return listed(policy.ErrCatalog, faults) }
+
+// listed is an error that wraps cause and every fault, in the order of the file.
+func listed(cause error, faults []*Fault) error {
 	if len(faults) == 0 {
 		return nil
 	}
@@ -35,7 +37,7 @@ func joined(faults []*Fault) error {
 	for i, f := range faults {
 		all[i] = f
 	}
-	return fmt.Errorf("%w:\n%w", policy.ErrCatalog, errors.Join(all...))
+	return fmt.Errorf("%w:\n%w", cause, errors.Join(all...))
 }
 
 // place is a line and a column.
