@@ -107,6 +107,11 @@ type CallFacts struct {
 	LongtimeProfile string `json:"longtime_profile,omitzero"`
 	RoundOpen       bool   `json:"round_open,omitzero"`
 	HandleMatched   bool   `json:"handle_matched,omitzero"`
+	// Used is how many calls of the tool the round had before.
+	Used int64 `json:"used,omitzero"`
+	// CreateOnly says that an allowed call may make something new and replace
+	// nothing.
+	CreateOnly bool `json:"create_only,omitzero"`
 }
 
 // CallDecided is the gate's answer to one tool call.

@@ -15,22 +15,26 @@ const OwnerBuiltin = "builtin"
 type Builtin struct {
 	Name string
 	Tier events.Tier
+	// Below says that the tool acts on everything below a folder that it is given.
+	Below bool
+	// Creates says that the tool can promise to make a new file and replace none.
+	Creates bool
 }
 
 // builtins is the closed list, in order of name.
 var builtins = [...]Builtin{
-	{"file.append", events.Reversible},
-	{"file.copy", events.Reversible},
-	{"file.delete", events.Reversible},
-	{"file.edit", events.Reversible},
-	{"file.list", events.ReadOnly},
-	{"file.move", events.Reversible},
-	{"file.read", events.ReadOnly},
-	{"file.restore", events.Reversible},
-	{"file.search", events.ReadOnly},
-	{"file.stat", events.ReadOnly},
-	{"file.trash", events.ReadOnly},
-	{"file.write", events.Reversible},
+	{Name: "file.append", Tier: events.Reversible},
+	{Name: "file.copy", Tier: events.Reversible, Below: true},
+	{Name: "file.delete", Tier: events.Reversible, Below: true},
+	{Name: "file.edit", Tier: events.Reversible},
+	{Name: "file.list", Tier: events.ReadOnly},
+	{Name: "file.move", Tier: events.Reversible, Below: true},
+	{Name: "file.read", Tier: events.ReadOnly},
+	{Name: "file.restore", Tier: events.Reversible, Below: true},
+	{Name: "file.search", Tier: events.ReadOnly, Below: true},
+	{Name: "file.stat", Tier: events.ReadOnly},
+	{Name: "file.trash", Tier: events.ReadOnly},
+	{Name: "file.write", Tier: events.Reversible, Creates: true},
 }
 
 // Builtins is the closed list, in order of name. The caller owns the slice.
@@ -56,4 +60,11 @@ func tierOf(name string, said events.Tier) events.Tier {
 		return said
 	}
 	return events.Privileged
+}
+
+// actsBelow says whether a tool acts on what is below its paths; of a tool that is
+// not in the closed list that is not known, so it does.
+func actsBelow(name string) bool {
+	b, ok := LookupBuiltin(name)
+	return !ok || b.Below
 }

@@ -1,11 +1,13 @@
 package policy
 
 import (
+	"cmp"
 	"crypto/subtle"
 	"fmt"
-	"strings"
 	"time"
 	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
 
 	"gatebook/events"
 )
@@ -29,6 +31,9 @@ type CallRequest struct {
 	Key        string
 	Tool       events.ToolKey
 	Arguments  events.Arguments
+	// Args are the arguments as the tool gets them, canonical and not redacted. A
+	// decision looks at them and copies nothing of them.
+	Args jsontext.Value
 	// Paths are the workspace paths among the arguments.
 	Paths []Path
 	// Malformed, where not nil, makes the verdict reject.
@@ -80,6 +85,7 @@ type RoundFacts struct {
 	Principal    events.Principal
 	Steps        int64 // calls decided so far
 	OpenCalls    int64 // allowed or staged, not ended
+	Used         int64 // allowed calls of the tool that is asked for, but for those that it refused
 }
 
 // ToolFacts are what the tool registry says about the named tool.
@@ -105,6 +111,9 @@ type CallDecision struct {
 	Replays events.CallID
 }
 
+// CreateOnly says that the allowed call may make something new and replace nothing.
+func (d CallDecision) CreateOnly() bool { return d.Decided.Facts.CreateOnly }
+
 // gateLayers are the layers of the gate with their questions, in their order.
 var gateLayers = [...]struct {
 	layer     events.Layer
@@ -115,8 +124,10 @@ var gateLayers = [...]struct {
 	{events.LayerRound, []func(*gate) *refused{refuseRound, refuseKey, refuseEnded, refuseOpenCalls}},
 	{events.LayerTool, []func(*gate) *refused{refuseTool}},
 	{events.LayerPhase, []func(*gate) *refused{refusePhase}},
-	{events.LayerRole, []func(*gate) *refused{refuseRole, refusePath}},
+	{events.LayerBaseline, []func(*gate) *refused{refuseBaseline, refuseContent, refusePrivate}},
+	{events.LayerRole, []func(*gate) *refused{refuseRole, refusePath, refuseLimits}},
 	{events.LayerProfile, []func(*gate) *refused{refuseProfile}},
+	{events.LayerPrincipal, []func(*gate) *refused{refusePrincipal}},
 }
 
 // Layers are the layers that [DecideCall] asks, in its order: the one that a
@@ -159,7 +170,9 @@ type gate struct {
 	free      bool      // the key was looked up and no call has it
 	phase     int
 	tier      events.Tier
+	deep      bool   // the tool acts on what is below a path, too
 	profile   string // in effect
+	grant     *limit // of the role, that covers the call; nil before it is looked for
 	agent     Agent
 	inCatalog bool
 }
@@ -192,9 +205,9 @@ func newGate(c *Compiled, req CallRequest, f CallFacts) *gate {
 		g.facts.Round = RoundFacts{}
 	}
 	g.phase = c.PhaseInForce(f.PhaseSet)
-	g.tier = events.Privileged
+	g.tier, g.deep = events.Privileged, true
 	if req.Tool.Owner == OwnerBuiltin {
-		g.tier = tierOf(req.Tool.Name, f.Tool.Tier)
+		g.tier, g.deep = tierOf(req.Tool.Name, f.Tool.Tier), actsBelow(req.Tool.Name)
 	}
 	g.profile = c.profileInEffect(g.facts.Round.Session, f.Agent.Longtime)
 	g.agent, g.inCatalog = c.catalog.Agents[req.Agent]
@@ -329,7 +342,7 @@ func refuseRole(g *gate) *refused {
 		return deny(events.LayerRole, "catalog", "the catalog in force has no agent of this id; an approver can add it with gatebook agent add")
 	case !g.facts.Agent.Enrolled:
 		return deny(events.LayerRole, "enrolled", "this agent is not enrolled, or it was released; a released id is never given again")
-	case !g.c.roles[g.agent.Role][g.req.Tool.Name]:
+	case len(g.c.roles[g.agent.Role][g.req.Tool.Name]) == 0:
 		return deny(events.LayerRole, "grant", fmt.Sprintf("the role %s does not grant %s; it grants %s; an approver can add a grant in the catalog",
 			g.agent.Role, g.name(), g.c.roles[g.agent.Role]))
 	}
@@ -348,28 +361,74 @@ func refusePath(g *gate) *refused {
 	return nil
 }
 
-func refuseProfile(g *gate) *refused {
-	if g.c.profiles[g.profile][g.req.Tool.Name] {
+// refuseLimits asks the limits of the role's grants; one grant that covers the
+// call is enough.
+func refuseLimits(g *gate) *refused {
+	granted := g.c.roles[g.agent.Role]
+	by, no := granted.grant(g)
+	if g.grant = by; by != nil {
 		return nil
 	}
-	return deny(events.LayerProfile, "profile", fmt.Sprintf("the profile in effect, %s, does not allow %s; it allows %s; who talks in the round, or the agent's longtime profile, decides which profile that is",
-		g.profile, g.name(), g.c.profiles[g.profile]))
+	return deny(events.LayerRole, no, fmt.Sprintf("the role %s grants %s only so: %s; this one call was refused, and nothing else changed",
+		g.agent.Role, g.name(), granted.forms(g.req.Tool.Name)))
+}
+
+func refuseProfile(g *gate) *refused {
+	profile := g.c.profile(g.profile)
+	allowed := profile.allow
+	switch by, no := allowed.grant(g); {
+	case by == nil && no == "":
+		return deny(events.LayerProfile, "profile", fmt.Sprintf("the profile in effect, %s, does not allow %s; it allows %s; who talks in the round, or the agent's longtime profile, decides which profile that is",
+			g.profile, g.name(), allowed))
+	case by == nil:
+		return deny(events.LayerProfile, no, fmt.Sprintf("the profile in effect, %s, allows %s only so: %s", g.profile, g.name(), allowed.forms(g.req.Tool.Name)))
+	}
+	if l := profile.deny.denial(g); l != nil {
+		return deny(events.LayerProfile, "deny", fmt.Sprintf("the profile in effect, %s, denies %s", g.profile, l))
+	}
+	return nil
+}
+
+func refuseBaseline(g *gate) *refused {
+	if l := g.c.baseline.denial(g); l != nil {
+		return deny(events.LayerBaseline, "deny", fmt.Sprintf("the catalog denies %s to everybody", l))
+	}
+	return nil
+}
+
+func refusePrivate(g *gate) *refused {
+	if g.c.catalog.Tools[g.req.Tool.Name].Private && g.facts.Round.Principal.Kind != events.PrincipalInternal {
+		return deny(events.LayerBaseline, "private", g.name()+" is private: only a round that the engine itself begins may use it")
+	}
+	return nil
+}
+
+// refusePrincipal asks the policies for the kind, the principal and the channel
+// of the round; all that there are hold.
+func refusePrincipal(g *gate) *refused {
+	round := g.facts.Round
+	for _, p := range []struct {
+		who string
+		rights
+	}{
+		{"the kind " + string(round.Principal.Kind), g.c.kinds[round.Principal.Kind]},
+		{"the principal " + events.Escape(round.Principal.ID), g.c.ids[round.Principal.ID]},
+		{"the channel " + string(round.Channel), g.c.channels[round.Channel]},
+	} {
+		if l := p.deny.denial(g); l != nil {
+			return deny(events.LayerPrincipal, "deny", fmt.Sprintf("the policy for %s denies %s", p.who, l))
+		}
+		if p.allow == nil {
+			continue
+		}
+		if by, no := p.allow.grant(g); by == nil {
+			return deny(events.LayerPrincipal, cmp.Or(no, "only"), fmt.Sprintf("the policy for %s leaves only %s", p.who, p.allow))
+		}
+	}
+	return nil
 }
 
 func (g *gate) name() string { return events.Escape(g.req.Tool.Name) }
-
-// String lists the first tools of s for people.
-func (s toolSet) String() string {
-	const most = 12
-	names := inOrder(s)
-	switch {
-	case len(names) == 0:
-		return "nothing"
-	case len(names) > most:
-		return strings.Join(names[:most], ", ") + fmt.Sprintf(" and %d more", len(names)-most)
-	}
-	return strings.Join(names, ", ")
-}
 
 // decided is the event; no is nil where every layer allows.
 func (g *gate) decided(no *refused) events.CallDecided {
@@ -381,7 +440,7 @@ func (g *gate) decided(no *refused) events.CallDecided {
 		Facts: events.CallFacts{
 			Phase: g.phase, Role: g.agent.Role, RoleVersion: g.c.catalog.Roles[g.agent.Role].Version,
 			SessionProfile: r.Session, LongtimeProfile: g.facts.Agent.Longtime,
-			RoundOpen: r.Open, HandleMatched: g.matched,
+			RoundOpen: r.Open, HandleMatched: g.matched, Used: r.Used,
 		},
 	}
 	if g.matched {
@@ -393,7 +452,9 @@ func (g *gate) decided(no *refused) events.CallDecided {
 	if g.facts.Tool.Known {
 		d.Definition = g.facts.Tool.Definition
 	}
-	if no != nil {
+	if no == nil {
+		d.Facts.CreateOnly = g.grant.CreateOnly
+	} else {
 		d.Verdict, d.Layer, d.Rule, d.Reason = no.verdict, no.layer, events.Cut(no.rule, events.MaxName), events.Cut(no.reason, maxReason)
 		d.Arguments = refusedArguments(d.Arguments)
 	}

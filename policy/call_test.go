@@ -174,7 +174,7 @@ func TestTierOfToolsOutsideTheList(t *testing.T) {
 		}
 	}
 	c := sample()
-	c.Roles["worker"] = Role{Grants: []Grant{{Tool: "demo.wait"}}}
+	c.Roles["worker"] = Role{Grants: []Rule{{Tool: "demo.wait"}}}
 	if _, err := Compile(c); err == nil {
 		t.Error("an unknown tool was taken")
 	}
@@ -186,11 +186,15 @@ func TestTierOfToolsOutsideTheList(t *testing.T) {
 // Whichever layers would refuse, the first in the order of Layers is named.
 func TestLayersAreAskedInOrder(t *testing.T) {
 	breaks := map[events.Layer]func(*Catalog, *CallRequest, *CallFacts){
-		events.LayerDecode:  func(_ *Catalog, r *CallRequest, _ *CallFacts) { r.Malformed = &Malformed{"path", "x"} },
-		events.LayerEngine:  func(_ *Catalog, r *CallRequest, _ *CallFacts) { r.Unkept = true },
-		events.LayerRound:   func(_ *Catalog, _ *CallRequest, f *CallFacts) { f.Prior = PriorCall{Call: "C0"} },
-		events.LayerTool:    func(_ *Catalog, _ *CallRequest, f *CallFacts) { f.Tool.Known = false },
-		events.LayerPhase:   func(c *Catalog, _ *CallRequest, _ *CallFacts) { c.Phase = 1 },
+		events.LayerDecode:   func(_ *Catalog, r *CallRequest, _ *CallFacts) { r.Malformed = &Malformed{"path", "x"} },
+		events.LayerEngine:   func(_ *Catalog, r *CallRequest, _ *CallFacts) { r.Unkept = true },
+		events.LayerRound:    func(_ *Catalog, _ *CallRequest, f *CallFacts) { f.Prior = PriorCall{Call: "C0"} },
+		events.LayerTool:     func(_ *Catalog, _ *CallRequest, f *CallFacts) { f.Tool.Known = false },
+		events.LayerPhase:    func(c *Catalog, _ *CallRequest, _ *CallFacts) { c.Phase = 1 },
+		events.LayerBaseline: func(c *Catalog, _ *CallRequest, _ *CallFacts) { c.Baseline.Deny = []Rule{{Tool: "file.write"}} },
+		events.LayerPrincipal: func(c *Catalog, _ *CallRequest, _ *CallFacts) {
+			c.Principals.IDs = map[string]Policy{"anna": {Deny: []Rule{{Tool: "file.write"}}}}
+		},
 		events.LayerRole:    func(_ *Catalog, _ *CallRequest, f *CallFacts) { f.Agent.Enrolled = false },
 		events.LayerProfile: func(_ *Catalog, _ *CallRequest, f *CallFacts) { f.Round.Session = NoProfile },
 	}
@@ -249,12 +253,12 @@ func drawCatalog(t *rapid.T) Catalog {
 	for _, p := range []string{"work", "guest", "writer"} {
 		c.Profiles[p] = Profile{Scopes: scopes.Draw(t, p), Tools: tools.Draw(t, p)}
 	}
-	var grants []Grant
+	var grants []Rule
 	for _, g := range tools.Draw(t, "grants") {
-		grants = append(grants, Grant{Tool: g})
+		grants = append(grants, Rule{Tool: g})
 	}
 	for _, g := range scopes.Draw(t, "scope grants") {
-		grants = append(grants, Grant{Scope: g})
+		grants = append(grants, Rule{Scope: g})
 	}
 	c.Roles = map[string]Role{"worker": {Version: 1, Grants: grants}, "reader": {}}
 	return c
@@ -356,7 +360,7 @@ func TestLessNeverAllowsMore(t *testing.T) {
 			c.Scopes["s1"] = Scope{drop(c.Scopes["s1"].Tools)}
 		case 1:
 			p := c.Profiles["work"]
-			c.Profiles["work"] = Profile{drop(p.Scopes), drop(p.Tools)}
+			c.Profiles["work"] = Profile{Scopes: drop(p.Scopes), Tools: drop(p.Tools)}
 		case 2:
 			if g := c.Roles["worker"].Grants; len(g) > 0 {
 				c.Roles["worker"] = Role{Version: 1, Grants: g[1:]}
@@ -412,9 +416,9 @@ func BenchmarkDecideCall(b *testing.B) {
 	for i := range 100 {
 		extra = append(extra, "demo.t"+string(rune('a'+i/26))+string(rune('a'+i%26)))
 	}
-	grants := []Grant{{Tool: "file.write"}}
+	grants := []Rule{{Tool: "file.write"}}
 	for _, e := range extra[1:] {
-		grants = append(grants, Grant{Tool: e})
+		grants = append(grants, Rule{Tool: e})
 	}
 	cat.Roles["worker"] = Role{Version: 1, Grants: grants}
 	cat.Profiles["work"] = Profile{Tools: append([]string{"file.write"}, extra...)}

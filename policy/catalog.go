@@ -2,6 +2,7 @@ package policy
 
 import (
 	"errors"
+	"slices"
 
 	"gatebook/events"
 )
@@ -19,14 +20,18 @@ type Catalog struct {
 	Schema int `json:"schema"`
 	// Phase is the most that is offered: 1 only read_only tools, 2 all.
 	// Absent (0) means 1.
-	Phase    int                          `json:"phase,omitzero"`
-	Scopes   map[string]Scope             `json:"scopes,omitzero"`
-	Profiles map[string]Profile           `json:"profiles,omitzero"`
-	Roles    map[string]Role              `json:"roles,omitzero"`
-	Agents   map[events.AgentID]Agent     `json:"agents,omitzero"`
-	Channels map[events.ChannelID]Channel `json:"channels,omitzero"`
-	People   map[events.PersonID]Person   `json:"people,omitzero"`
-	Limits   Limits                       `json:"limits,omitzero"`
+	Phase      int                          `json:"phase,omitzero"`
+	Scopes     map[string]Scope             `json:"scopes,omitzero"`
+	Baseline   Baseline                     `json:"baseline,omitzero"`
+	Content    map[string]ContentRule       `json:"content,omitzero"`
+	Tools      map[string]Tool              `json:"tools,omitzero"`
+	Profiles   map[string]Profile           `json:"profiles,omitzero"`
+	Principals Principals                   `json:"principals,omitzero"`
+	Roles      map[string]Role              `json:"roles,omitzero"`
+	Agents     map[events.AgentID]Agent     `json:"agents,omitzero"`
+	Channels   map[events.ChannelID]Channel `json:"channels,omitzero"`
+	People     map[events.PersonID]Person   `json:"people,omitzero"`
+	Limits     Limits                       `json:"limits,omitzero"`
 }
 
 // Scope is a named set of tools.
@@ -34,22 +39,56 @@ type Scope struct {
 	Tools []string `json:"tools"`
 }
 
-// Profile is a named set of rights: the union of its scopes and tools.
+// Baseline is what nobody may, whatever else allows it.
+type Baseline struct {
+	Deny []Rule `json:"deny,omitzero"`
+}
+
+// Tool is what people declare about a tool.
+type Tool struct {
+	// Private keeps it for rounds whose principal is internal.
+	Private bool `json:"private,omitzero"`
+}
+
+// Profile is a named set of rights: the union of its scopes, its tools and the
+// calls of Allow, without those of Deny.
 type Profile struct {
 	Scopes []string `json:"scopes,omitzero"`
 	Tools  []string `json:"tools,omitzero"`
+	Allow  []Rule   `json:"allow,omitzero"`
+	Deny   []Rule   `json:"deny,omitzero"`
 }
 
-// Role is what an agent is for.
+// allows is what the profile allows, as rules.
+func (p Profile) allows() []Rule {
+	out := slices.Clone(p.Allow)
+	for _, scope := range p.Scopes {
+		out = append(out, Rule{Scope: scope})
+	}
+	for _, tool := range p.Tools {
+		out = append(out, Rule{Tool: tool})
+	}
+	return out
+}
+
+// Principals are the policies for who talks in a round: by kind, by the
+// principal's id, and by the channel. All that are about a round hold.
+type Principals struct {
+	Kinds    map[events.PrincipalKind]Policy `json:"kinds,omitzero"`
+	IDs      map[string]Policy               `json:"ids,omitzero"`
+	Channels map[events.ChannelID]Policy     `json:"channels,omitzero"`
+}
+
+// Policy narrows. Where Only is there, nothing but its calls is allowed.
+type Policy struct {
+	Only []Rule `json:"only,omitzero"`
+	Deny []Rule `json:"deny,omitzero"`
+}
+
+// Role is what an agent is for: the calls that any of its grants covers.
 type Role struct {
-	Version int     `json:"version"`
-	Grants  []Grant `json:"grants,omitzero"`
-}
-
-// Grant gives a role one tool or the tools of one scope.
-type Grant struct {
-	Tool  string `json:"tool,omitzero"`
-	Scope string `json:"scope,omitzero"`
+	Version int    `json:"version"`
+	Grants  []Rule `json:"grants,omitzero"`
 }
 
 // Agent is an agent's entry.

@@ -21,14 +21,14 @@ func TestCompileFaults(t *testing.T) {
 		{"negative phase", func(c *Catalog) { c.Phase = -1 }, "phase"},
 		{"unknown tools, all reported", func(c *Catalog) {
 			c.Scopes["files"] = Scope{[]string{"file.read", "file.Read", "shell"}}
-			c.Roles["worker"] = Role{Grants: []Grant{{Tool: "file.read"}, {Tool: "x"}}}
+			c.Roles["worker"] = Role{Grants: []Rule{{Tool: "file.read"}, {Tool: "x"}}}
 		}, "scopes.files.tools.1 scopes.files.tools.2 roles.worker.grants.1.tool"},
 		{"unknown scopes", func(c *Catalog) {
 			c.Profiles["work"] = Profile{Scopes: []string{"gone"}, Tools: []string{"none"}}
-			c.Roles["worker"] = Role{Grants: []Grant{{Scope: "gone"}}}
+			c.Roles["worker"] = Role{Grants: []Rule{{Scope: "gone"}}}
 		}, "profiles.work.scopes.0 profiles.work.tools.0 roles.worker.grants.0.scope"},
 		{"a grant of both and of nothing", func(c *Catalog) {
-			c.Roles["worker"] = Role{Grants: []Grant{{Tool: "file.read", Scope: "files"}, {}}}
+			c.Roles["worker"] = Role{Grants: []Rule{{Tool: "file.read", Scope: "files"}, {}}}
 		}, "roles.worker.grants.0 roles.worker.grants.1"},
 		{"unknown role", func(c *Catalog) { c.Agents["bob"] = Agent{Role: "", Key: key(2)} }, "agents.bob.role"},
 		{"unknown profiles", func(c *Catalog) {

@@ -3,7 +3,9 @@ package policy
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 
 	"gatebook/events"
 )
@@ -72,12 +74,20 @@ func (d *diff) all(a, b Catalog) {
 	entries(d, "scopes", a.Scopes, b.Scopes, kind[Scope]{
 		changed: func(path, _ string, x, y Scope) { d.set(path+".tools", x.Tools, y.Tools) },
 	})
+	d.denials("baseline.deny", a.Baseline.Deny, b.Baseline.Deny)
+	d.content(a.Content, b.Content)
+	d.tools(a.Tools, b.Tools)
 	entries(d, "profiles", a.Profiles, b.Profiles, kind[Profile]{
 		changed: func(path, _ string, x, y Profile) {
 			d.set(path+".scopes", x.Scopes, y.Scopes)
 			d.set(path+".tools", x.Tools, y.Tools)
+			d.grants(path+".allow", x.Allow, y.Allow)
+			d.denials(path+".deny", x.Deny, y.Deny)
 		},
 	})
+	policies(d, "principals.kinds", a.Principals.Kinds, b.Principals.Kinds)
+	policies(d, "principals.ids", a.Principals.IDs, b.Principals.IDs)
+	policies(d, "principals.channels", a.Principals.Channels, b.Principals.Channels)
 	entries(d, "roles", a.Roles, b.Roles, kind[Role]{changed: d.role})
 	entries(d, "agents", a.Agents, b.Agents, kind[Agent]{
 		label:   func(x Agent) string { return " (role " + x.Role + ")" },
@@ -171,7 +181,7 @@ func (d *diff) flag(path string, x, y bool) {
 // catalog: a change of the profile itself is listed at the profile.
 func (d *diff) guestProfile(path, x, y string) {
 	if x, y = orNone(x), orNone(y); x != y {
-		d.add(path, "changed from "+x+" to "+y, !d.next.profiles[y].within(d.old.profiles[x]))
+		d.add(path, "changed from "+x+" to "+y, !d.next.profile(y).within(d.old.profile(x)))
 	}
 }
 
@@ -180,7 +190,7 @@ func (d *diff) guestProfile(path, x, y string) {
 // always, and from it whatever allows something.
 func (d *diff) senderProfile(path, x, y string) {
 	if x != y {
-		d.add(path, "changed from "+orLongtime(x)+" to "+orLongtime(y), y == "" || !d.next.profiles[y].within(d.old.profiles[x]))
+		d.add(path, "changed from "+orLongtime(x)+" to "+orLongtime(y), y == "" || !d.next.profile(y).within(d.old.profile(x)))
 	}
 }
 
@@ -190,19 +200,116 @@ func (d *diff) role(path, _ string, x, y Role) {
 	if x.Version != y.Version {
 		d.add(path+".version", fmt.Sprintf("changed from %d to %d", x.Version, y.Version), true)
 	}
-	d.set(path+".grants", grantNames(x), grantNames(y))
+	d.grants(path+".grants", x.Grants, y.Grants)
 }
 
-func grantNames(r Role) []string {
-	var out []string
-	for _, g := range r.Grants {
-		if g.Tool != "" {
-			out = append(out, "tool "+g.Tool)
-		} else {
-			out = append(out, "scope "+g.Scope)
+// grants compares two lists of rules that allow. A new one widens unless an old one
+// of the same tool or scope allows as much.
+func (d *diff) grants(path string, a, b []Rule) {
+	d.rules(path, a, b, func(r Rule) bool {
+		return !slices.ContainsFunc(a, func(o Rule) bool { return o.Tool == r.Tool && o.Scope == r.Scope && r.within(o) })
+	}, func(Rule) bool { return false })
+}
+
+// denials compares two lists of rules that deny: the loss of one widens unless a
+// new one of the same tool or scope denies as much.
+func (d *diff) denials(path string, a, b []Rule) {
+	d.rules(path, a, b, func(Rule) bool { return false }, func(r Rule) bool {
+		return !slices.ContainsFunc(b, func(o Rule) bool { return o.Tool == r.Tool && o.Scope == r.Scope && r.within(o) })
+	})
+}
+
+// rules lists what two lists do not share; gain and loss say which of it widens.
+func (d *diff) rules(path string, a, b []Rule, gain, loss func(Rule) bool) {
+	lacks := func(list []Rule, r Rule) bool {
+		return !slices.ContainsFunc(list, func(o Rule) bool { return compareRules(o, r) == 0 })
+	}
+	for _, r := range b {
+		if lacks(a, r) {
+			d.add(path, "gains "+r.String(), gain(r))
 		}
 	}
-	return out
+	for _, r := range a {
+		if lacks(b, r) {
+			d.add(path, "loses "+r.String(), loss(r))
+		}
+	}
+}
+
+// policies compares policies, of which each narrows: a new one never widens, the
+// loss of one does.
+func policies[K ~string](d *diff, path string, a, b map[K]Policy) {
+	for _, key := range union(a, b) {
+		x, had := a[key]
+		y, has := b[key]
+		at := path + "." + string(key)
+		switch {
+		case !had:
+			d.add(at, "added", false)
+		case !has:
+			d.add(at, "removed", true)
+		case (x.Only == nil) != (y.Only == nil):
+			d.add(at+".only", "changed from "+rulesText(x.Only)+" to "+rulesText(y.Only), y.Only == nil)
+		default:
+			d.grants(at+".only", x.Only, y.Only)
+		}
+		if had && has {
+			d.denials(at+".deny", x.Deny, y.Deny)
+		}
+	}
+}
+
+func rulesText(list []Rule) string {
+	if list == nil {
+		return "everything"
+	}
+	var out []string
+	for _, r := range list {
+		out = append(out, r.String())
+	}
+	return strings.Join(out, ", ")
+}
+
+func union[K ~string, V any](a, b map[K]V) []K {
+	all := maps.Clone(a)
+	if all == nil {
+		all = map[K]V{}
+	}
+	maps.Copy(all, b)
+	return inOrder(all)
+}
+
+// content compares content rules: one that is gone, or says something else,
+// widens.
+func (d *diff) content(a, b map[string]ContentRule) {
+	for _, name := range union(a, b) {
+		x, had := a[name]
+		y, has := b[name]
+		at := "content." + name
+		switch {
+		case !had:
+			d.add(at, "added", false)
+		case !has:
+			d.add(at, "removed", true)
+		default:
+			d.value(at+".pattern", x.Pattern, y.Pattern)
+			d.value(at+".verdict", string(x.Verdict), string(y.Verdict))
+			if !slices.Equal(x.Tools, y.Tools) || !slices.Equal(x.Scopes, y.Scopes) {
+				d.add(at, "is about other calls", true)
+			}
+			if x.Reason != y.Reason {
+				d.add(at+".reason", "changed", false)
+			}
+		}
+	}
+}
+
+func (d *diff) tools(a, b map[string]Tool) {
+	for _, name := range union(a, b) {
+		if x, y := a[name].Private, b[name].Private; x != y {
+			d.add("tools."+name+".private", fmt.Sprintf("changed from %t to %t", x, y), x)
+		}
+	}
 }
 
 func (d *diff) agent(path, _ string, x, y Agent) {
@@ -221,7 +328,7 @@ func (d *diff) channel(path, id string, x, y Channel) {
 			return " (principal " + s.Principal + ", profile " + orLongtime(s.Profile) + ")"
 		},
 		// Without an entry the sender is the guest, who may have more.
-		removed: func(s Sender) bool { return !d.next.profiles[most].within(d.old.profiles[s.Profile]) },
+		removed: func(s Sender) bool { return !d.next.profile(most).within(d.old.profile(s.Profile)) },
 		changed: func(path, _ string, a, b Sender) {
 			d.value(path+".principal", a.Principal, b.Principal)
 			d.value(path+".kind", string(a.Kind), string(b.Kind))

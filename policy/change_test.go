@@ -30,9 +30,9 @@ func TestCompare(t *testing.T) {
 		{"tool into a profile", nil, func(c *Catalog) { c.Profiles["nothing"] = Profile{Tools: []string{"file.read"}} }, "profiles.nothing.tools gains file.read", true},
 		{"grant removed", nil, func(c *Catalog) { c.Roles["reader"] = Role{Version: 1} }, "roles.reader.grants loses scope reading", false},
 		{"grant added", nil, func(c *Catalog) {
-			c.Roles["reader"] = Role{Version: 1, Grants: []Grant{{Scope: "reading"}, {Tool: "file.write"}}}
+			c.Roles["reader"] = Role{Version: 1, Grants: []Rule{{Scope: "reading"}, {Tool: "file.write"}}}
 		}, "roles.reader.grants gains tool file.write", true},
-		{"role version", nil, func(c *Catalog) { c.Roles["reader"] = Role{Version: 2, Grants: []Grant{{Scope: "reading"}}} }, "roles.reader.version changed from 1 to 2", true},
+		{"role version", nil, func(c *Catalog) { c.Roles["reader"] = Role{Version: 2, Grants: []Rule{{Scope: "reading"}}} }, "roles.reader.version changed from 1 to 2", true},
 		{"sender added", nil, edit(func(ch *Channel) { ch.Senders["new"] = Sender{"new", events.PrincipalUser, "none"} }), "channels.terminal.senders.new added", true},
 		{"sender removed", nil, edit(func(ch *Channel) { delete(ch.Senders, "anna") }), "channels.terminal.senders.anna removed", false},
 		{"sender removed who falls to a wider guest", nil, edit(func(ch *Channel) { delete(ch.Senders, "mute") }), "channels.terminal.senders.mute removed", true},

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"bytes"
 	"fmt"
 	"maps"
 	"regexp"
@@ -9,6 +10,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/go-json-experiment/json/jsontext"
 
 	"gatebook/events"
 )
@@ -50,6 +53,14 @@ func (v *checker) all() {
 		v.name("scopes."+name, "scope", name)
 		v.tools("scopes."+name+".tools", v.c.Scopes[name].Tools)
 	}
+	v.rules("baseline.deny", v.c.Baseline.Deny, denying)
+	for _, name := range inOrder(v.c.Content) {
+		v.content("content."+name, name, v.c.Content[name])
+	}
+	for _, name := range inOrder(v.c.Tools) {
+		v.tool("tools."+name, name)
+	}
+	v.principals(v.c.Principals)
 	for _, name := range inOrder(v.c.Profiles) {
 		v.profile("profiles."+name, name, v.c.Profiles[name])
 	}
@@ -78,6 +89,8 @@ func (v *checker) profile(path, name string, p Profile) {
 		v.scope(item(path+".scopes", i), scope)
 	}
 	v.tools(path+".tools", p.Tools)
+	v.rules(path+".allow", p.Allow, allowing)
+	v.rules(path+".deny", p.Deny, denying)
 }
 
 func (v *checker) role(path, name string, r Role) {
@@ -85,17 +98,7 @@ func (v *checker) role(path, name string, r Role) {
 	if r.Version < 0 || r.Version > maxLimitCount {
 		v.fault(path+".version", "want a number from 1 to %d", maxLimitCount)
 	}
-	for i, g := range r.Grants {
-		at := item(path+".grants", i)
-		switch {
-		case (g.Tool == "") == (g.Scope == ""):
-			v.fault(at, "a grant names either a tool or a scope")
-		case g.Tool != "":
-			v.tool(at+".tool", g.Tool)
-		default:
-			v.scope(at+".scope", g.Scope)
-		}
-	}
+	v.rules(path+".grants", r.Grants, granting)
 }
 
 func (v *checker) agent(path string, id events.AgentID, a Agent) {
@@ -245,3 +248,145 @@ func (v *checker) agents(path string, list []string) {
 func item(path string, i int) string { return path + "." + strconv.Itoa(i) }
 
 func inOrder[K ~string, V any](m map[K]V) []K { return slices.Sorted(maps.Keys(m)) }
+
+// use is what a list of rules is there for.
+type use int
+
+const (
+	granting use = iota // by a role
+	allowing            // by a profile or a policy
+	denying
+)
+
+const (
+	// maxRules bounds a list of rules, maxPattern the text of a content rule's
+	// pattern, in bytes.
+	maxRules   = 1000
+	maxPattern = 1 << 10
+)
+
+func (v *checker) rules(path string, list []Rule, what use) {
+	if len(list) > maxRules {
+		v.fault(path, "more than %d rules", maxRules)
+	}
+	for i, r := range list {
+		v.rule(item(path, i), r, what)
+	}
+}
+
+func (v *checker) rule(at string, r Rule, what use) {
+	switch {
+	case (r.Tool == "") == (r.Scope == ""):
+		v.fault(at, "a rule names either a tool or a scope")
+	case r.Tool != "":
+		v.tool(at+".tool", r.Tool)
+	default:
+		v.scope(at+".scope", r.Scope)
+	}
+	for i, text := range r.Paths {
+		_, err := ParsePattern(text)
+		v.err(item(at+".paths", i), err)
+	}
+	v.exact(at+".exact", r.Exact)
+	if r.MaxPerRound < 0 || r.MaxPerRound > maxLimitCount {
+		v.fault(at+".max_per_round", "want a number from 1 to %d", maxLimitCount)
+	}
+	if r.MaxPerRound > 0 && what != granting {
+		v.fault(at+".max_per_round", "only a role's grant can bound how many")
+	}
+	if r.CreateOnly && what != granting {
+		v.fault(at+".create_only", "only a role's grant can say so")
+	} else if b, _ := LookupBuiltin(r.Tool); r.CreateOnly && !b.Creates {
+		v.fault(at+".create_only", "name one tool that can promise it: file.write")
+	}
+}
+
+// exact checks the arguments that a rule names: one object, in any order of its
+// members; its canonical form is what counts.
+func (v *checker) exact(at string, args jsontext.Value) {
+	if len(args) == 0 {
+		return
+	}
+	canonical := bytes.Clone(args)
+	if err := (*jsontext.Value)(&canonical).Canonicalize(); err != nil || len(canonical) == 0 || canonical[0] != '{' {
+		v.fault(at, "want the names and values of the arguments")
+	} else if !bytes.Equal(canonical, args) {
+		v.fault(at, "is not in canonical form")
+	} else if len(args) > events.MaxInlineArguments {
+		v.fault(at, "more than %d bytes", events.MaxInlineArguments)
+	}
+}
+
+func (v *checker) content(path, name string, r ContentRule) {
+	v.name(path, "content rule", name)
+	if r.Pattern == "" || len(r.Pattern) > maxPattern {
+		v.fault(path+".pattern", "want a pattern (RE2) of 1 to %d bytes", maxPattern)
+	} else if _, err := regexp.Compile(r.Pattern); err != nil {
+		v.fault(path+".pattern", "is not RE2: %s", events.Escape(err.Error()))
+	}
+	if r.Verdict != events.Deny {
+		v.fault(path+".verdict", "want deny")
+	}
+	v.tools(path+".tools", r.Tools)
+	for i, scope := range r.Scopes {
+		v.scope(item(path+".scopes", i), scope)
+	}
+	if len(r.Reason) > maxReason {
+		v.fault(path+".reason", "more than %d bytes", maxReason)
+	}
+}
+
+// principals checks that each policy is about somebody who can talk: a name that
+// is misspelt would narrow nothing and say so to nobody.
+func (v *checker) principals(p Principals) {
+	for _, kind := range inOrder(p.Kinds) {
+		at := "principals.kinds." + string(kind)
+		if !isKind(kind) {
+			v.fault(at, "%s is not a kind: want internal, self, sub_agent, user or group", events.Quote(string(kind)))
+		}
+		v.policy(at, p.Kinds[kind])
+	}
+	known := v.c.talkers()
+	for _, id := range inOrder(p.IDs) {
+		at := "principals.ids." + id
+		if !known[id] {
+			v.fault(at, "no channel names the principal %s", events.Quote(id))
+		}
+		v.policy(at, p.IDs[id])
+	}
+	for _, id := range inOrder(p.Channels) {
+		at := "principals.channels." + string(id)
+		if _, ok := v.c.Channels[id]; !ok {
+			v.fault(at, "the channel %s is not declared under channels", events.Quote(string(id)))
+		}
+		v.policy(at, p.Channels[id])
+	}
+}
+
+func (v *checker) policy(at string, p Policy) {
+	if p.Only != nil && len(p.Only) == 0 {
+		v.fault(at+".only", "is empty: leave it out to narrow nothing, or deny what nobody may")
+	}
+	v.rules(at+".only", p.Only, allowing)
+	v.rules(at+".deny", p.Deny, denying)
+}
+
+// talkers are the principals of all channels, their guests too.
+func (c *Catalog) talkers() map[string]bool {
+	known := map[string]bool{}
+	for id, ch := range c.Channels {
+		known[string(id)+guestSuffix] = true
+		for _, s := range ch.Senders {
+			known[s.Principal] = true
+		}
+	}
+	return known
+}
+
+func isKind(k events.PrincipalKind) bool {
+	switch k {
+	case events.PrincipalInternal, events.PrincipalSelf, events.PrincipalSubAgent, events.PrincipalUser, events.PrincipalGroup:
+		return true
+	}
+	return false
+}

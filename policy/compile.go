@@ -24,23 +24,19 @@ const (
 // toolSet is a set of tool names.
 type toolSet map[string]bool
 
-func (s toolSet) within(other toolSet) bool {
-	for tool := range s {
-		if !other[tool] {
-			return false
-		}
-	}
-	return true
-}
-
 // Compiled is a catalog without faults, ready to be asked. It never changes and
 // is safe for concurrent use.
 type Compiled struct {
 	catalog   Catalog
 	digest    events.Digest
 	canonical []byte
-	roles     map[string]toolSet
-	profiles  map[string]toolSet
+	roles     map[string]rules
+	profiles  map[string]rights
+	baseline  rules
+	content   []contentRule
+	kinds     map[events.PrincipalKind]rights
+	ids       map[string]rights
+	channels  map[events.ChannelID]rights
 }
 
 // Compile checks c and makes it fast to ask. extra names tools of the registry
@@ -62,30 +58,61 @@ func Compile(c Catalog, extra ...string) (*Compiled, error) {
 	}
 	out := &Compiled{
 		catalog: normal, canonical: canonical, digest: events.DigestOf(canonical),
-		roles: map[string]toolSet{}, profiles: map[string]toolSet{},
 	}
-	out.index()
+	if err := out.index(); err != nil { // of what the checker let through
+		return nil, fmt.Errorf("%w: %w", ErrCatalog, err)
+	}
 	return out, nil
 }
 
-func (c *Compiled) index() {
-	for name, p := range c.catalog.Profiles {
-		set := setOf(p.Tools)
-		for _, scope := range p.Scopes {
-			set.add(c.catalog.Scopes[scope].Tools)
-		}
-		c.profiles[name] = set
+// index compiles the rules. Lists are in their normal order, so that which rule is
+// named first does not depend on how the file orders them.
+func (c *Compiled) index() (err error) {
+	catalog := &c.catalog
+	policies := func(p Policy) (rights, error) { return catalog.compileRights(p.Only, p.Deny) }
+	if c.baseline, err = catalog.compileRules(catalog.Baseline.Deny); err != nil {
+		return err
 	}
-	for name, r := range c.catalog.Roles {
-		set := toolSet{}
-		for _, g := range r.Grants {
-			if g.Tool != "" {
-				set[g.Tool] = true
-			}
-			set.add(c.catalog.Scopes[g.Scope].Tools)
-		}
-		c.roles[name] = set
+	if c.content, err = catalog.compileContent(); err != nil {
+		return err
 	}
+	if c.roles, err = compileAll(catalog.Roles, func(r Role) (rules, error) { return catalog.compileRules(r.Grants) }); err != nil {
+		return err
+	}
+	c.profiles, err = compileAll(catalog.Profiles, func(p Profile) (rights, error) {
+		return catalog.compileRights(append([]Rule{}, p.allows()...), p.Deny)
+	})
+	if err != nil {
+		return err
+	}
+	if c.kinds, err = compileAll(catalog.Principals.Kinds, policies); err != nil {
+		return err
+	}
+	if c.ids, err = compileAll(catalog.Principals.IDs, policies); err != nil {
+		return err
+	}
+	c.channels, err = compileAll(catalog.Principals.Channels, policies)
+	return err
+}
+
+// profile is what a profile allows; nothing where it is not declared.
+func (c *Compiled) profile(name string) rights {
+	if r, ok := c.profiles[name]; ok {
+		return r
+	}
+	return rights{allow: rules{}}
+}
+
+func compileAll[K comparable, V, R any](from map[K]V, compile func(V) (R, error)) (map[K]R, error) {
+	out := make(map[K]R, len(from))
+	for k, v := range from {
+		r, err := compile(v)
+		if err != nil {
+			return nil, err
+		}
+		out[k] = r
+	}
+	return out, nil
 }
 
 func setOf(tools []string) toolSet {
@@ -175,13 +202,20 @@ func normalise(c Catalog) (Catalog, error) {
 	n.Phase = max(n.Phase, 1)
 	n.Scopes = each(n.Scopes, func(s Scope) Scope { return Scope{Tools: sorted(s.Tools)} })
 	n.Profiles = each(n.Profiles, func(p Profile) Profile {
-		return Profile{Scopes: sorted(p.Scopes), Tools: sorted(p.Tools)}
+		return Profile{Scopes: sorted(p.Scopes), Tools: sorted(p.Tools), Allow: sortedRules(p.Allow), Deny: sortedRules(p.Deny)}
 	})
+	n.Baseline.Deny = sortedRules(n.Baseline.Deny)
+	n.Tools = each(n.Tools, func(t Tool) Tool { return t })
+	n.Content = each(n.Content, func(r ContentRule) ContentRule {
+		r.Tools, r.Scopes = sorted(r.Tools), sorted(r.Scopes)
+		return r
+	})
+	n.Principals = Principals{
+		Kinds: each(n.Principals.Kinds, normalPolicy), IDs: each(n.Principals.IDs, normalPolicy),
+		Channels: each(n.Principals.Channels, normalPolicy),
+	}
 	n.Roles = each(n.Roles, func(r Role) Role {
-		slices.SortFunc(r.Grants, func(a, b Grant) int {
-			return cmp.Or(cmp.Compare(a.Tool, b.Tool), cmp.Compare(a.Scope, b.Scope))
-		})
-		r.Grants = nilIfEmpty(slices.Compact(r.Grants))
+		r.Grants = sortedRules(r.Grants)
 		return r
 	})
 	n.Agents = each(n.Agents, func(a Agent) Agent { return a })
@@ -192,6 +226,19 @@ func normalise(c Catalog) (Catalog, error) {
 	})
 	n.Limits = normalLimits(n.Limits)
 	return n, nil
+}
+
+func normalPolicy(p Policy) Policy {
+	return Policy{Only: sortedRules(p.Only), Deny: sortedRules(p.Deny)}
+}
+
+// sortedRules is the list in the order of [compareRules], each rule once.
+func sortedRules(list []Rule) []Rule {
+	for i := range list {
+		list[i].Paths = sorted(list[i].Paths)
+	}
+	slices.SortFunc(list, compareRules)
+	return nilIfEmpty(slices.CompactFunc(list, func(a, b Rule) bool { return compareRules(a, b) == 0 }))
 }
 
 func normalChannel(ch Channel) Channel {

@@ -99,14 +99,13 @@ func SetLongtime(c *Compiled, by events.Actor, approves bool, agent AgentFacts, 
 	if !agent.Enrolled {
 		return nil, refuse(CodeUnknownAgent, "there is no such agent enrolled; gatebook agent list names them")
 	}
-	set, declared := c.profiles[profile]
-	if !declared && profile != "" && profile != NoProfile {
+	if _, declared := c.profiles[profile]; !declared && profile != "" && profile != NoProfile {
 		return nil, refuse(CodeUnknownProfile, "the catalog declares no profile "+events.Quote(profile)+"; names are exact, case included")
 	}
 	if profile == agent.Longtime {
 		return nil, nil
 	}
-	if !set.within(c.profiles[agent.Longtime]) && !c.mayApprove(by, approves) {
+	if !c.profile(profile).within(c.profile(agent.Longtime)) && !c.mayApprove(by, approves) {
 		return nil, refuse(CodeNotAllowed, "the profile "+profile+" allows more than the present one; that needs an approver with the approving key")
 	}
 	return []events.Event{events.ProfileSet{Profile: profile}}, nil

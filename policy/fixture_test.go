@@ -21,15 +21,15 @@ func key(n int) events.PublicKey {
 
 func sample() Catalog {
 	six := []string{"file.list", "file.read", "file.write", "file.delete", "file.trash", "file.restore"}
-	var grants []Grant
+	var grants []Rule
 	for _, t := range six {
-		grants = append(grants, Grant{Tool: t})
+		grants = append(grants, Rule{Tool: t})
 	}
 	return Catalog{
 		Schema: 1, Phase: 2,
 		Scopes:   map[string]Scope{"files": {Tools: six}, "reading": {Tools: []string{"file.list", "file.read"}}},
 		Profiles: map[string]Profile{"work": {Scopes: []string{"files"}}, "guest": {Scopes: []string{"reading"}}, "writer": {Tools: []string{"file.write"}}, "nothing": {}},
-		Roles:    map[string]Role{"worker": {Version: 3, Grants: grants}, "reader": {Version: 1, Grants: []Grant{{Scope: "reading"}}}},
+		Roles:    map[string]Role{"worker": {Version: 3, Grants: grants}, "reader": {Version: 1, Grants: []Rule{{Scope: "reading"}}}},
 		Agents:   map[events.AgentID]Agent{"alice": {Role: "worker", Key: key(1)}, "bob": {Role: "reader", Key: key(2)}},
 		Channels: map[events.ChannelID]Channel{
 			"terminal": {Key: key(3), Agents: []string{"*"}, Guest: Guest{Profile: "guest"}, Senders: map[string]Sender{

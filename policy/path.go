@@ -137,13 +137,17 @@ func isDevice(part string) bool {
 // isTrash compares case-folded and without format characters, which some file
 // systems ignore in names.
 func isTrash(part string) bool {
-	plain := strings.Map(func(r rune) rune {
+	return strings.EqualFold(plainName(part), trash)
+}
+
+// plainName is a component without format characters.
+func plainName(part string) string {
+	return strings.Map(func(r rune) rune {
 		if unicode.Is(unicode.Cf, r) {
 			return -1
 		}
 		return r
 	}, part)
-	return strings.EqualFold(plain, trash)
 }
 
 // Within says whether the slash-separated path name is root or below it,

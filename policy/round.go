@@ -207,7 +207,7 @@ func (c *Compiled) sessionProfile(asked, most string) (effective, why string) {
 		return NoProfile, ""
 	case !declared:
 		return NoProfile, "the catalog declares no profile of this name; names are exact, case included"
-	case !set.within(c.profiles[most]):
+	case !set.within(c.profile(most)):
 		return NoProfile, "the profile allows more than " + cmp.Or(most, "nothing") + ", which is the most that can be asked for by who is talking"
 	}
 	return asked, ""

@@ -116,7 +116,7 @@ func (f *fold) run(record events.Record) error {
 	if err := f.leaf(record); err != nil {
 		return err
 	}
-	f.state.Seq, f.state.Time, f.state.LastEvent = f.rec.Seq, f.rec.Time, f.rec.ID
+	f.state.Seq, f.state.Time, f.state.LastEvent, f.state.Shape = f.rec.Seq, f.rec.Time, f.rec.ID, shape
 	return f.set([]byte{viewState}, f.state)
 }
 

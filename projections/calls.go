@@ -71,6 +71,9 @@ func (f *fold) roundStep(e events.CallDecided, row *AuditRow) error {
 	before := round
 	round.Steps++
 	round.LastCall = f.rec.Time
+	if e.Verdict == events.Allow {
+		round.use(e.Tool, 1)
+	}
 	if row.Open() {
 		round.OpenCalls++
 	} else if err := f.tally(*row); err != nil {
@@ -142,6 +145,9 @@ func (f *fold) callCompleted(e events.CallCompleted) error {
 		return err
 	}
 	round.OpenCalls--
+	if e.Status == events.StatusDenied && row.Verdict == events.Allow {
+		round.use(row.Tool, -1) // the tool found that it may not, and did nothing
+	}
 	if err := f.setRound(round); err != nil {
 		return err
 	}

@@ -23,7 +23,8 @@ type ReceiptRow struct {
 	Seq          events.Seq    // of round.begun; the cursor of lists
 }
 
-// Count is how many calls ended with a status.
+// Count is how many there are of a name: calls that ended with a status, or of a
+// tool.
 type Count struct {
 	_    struct{} `cbor:",toarray"`
 	Name string
@@ -115,15 +116,24 @@ func (f *fold) tally(call AuditRow) error {
 	}
 	t.ByStatus, t.ByTool = slices.Clone(t.ByStatus), slices.Clone(t.ByTool) // others may remember them
 	t.Duration += call.Duration
-	at, found := slices.BinarySearchFunc(t.ByStatus, string(call.Status), func(c Count, name string) int {
-		return cmp.Compare(c.Name, name)
-	})
-	if !found {
-		t.ByStatus = slices.Insert(t.ByStatus, at, Count{Name: string(call.Status)})
-	}
-	t.ByStatus[at].N++
+	t.ByStatus = addCount(t.ByStatus, string(call.Status), 1)
 	t.countTool(toolName(call.Tool), call.Duration)
 	return f.set(key, t)
+}
+
+// findCount looks for a name in counts that are sorted by it.
+func findCount(counts []Count, name string) (int, bool) {
+	return slices.BinarySearchFunc(counts, name, func(c Count, name string) int { return cmp.Compare(c.Name, name) })
+}
+
+// addCount changes counts in place.
+func addCount(counts []Count, name string, n int64) []Count {
+	at, found := findCount(counts, name)
+	if !found {
+		counts = slices.Insert(counts, at, Count{Name: name})
+	}
+	counts[at].N += n
+	return counts
 }
 
 func (t *tally) countTool(tool string, duration events.Micros) {

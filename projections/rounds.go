@@ -2,6 +2,7 @@ package projections
 
 import (
 	"fmt"
+	"slices"
 
 	"gatebook/events"
 )
@@ -26,6 +27,7 @@ type RoundRow struct {
 	EndReason              string
 	Steps                  int64      // calls decided
 	OpenCalls              int64      // of them without an end
+	Used                   []Count    // allowed calls by tool, but for those that the tool refused; sorted by name
 	Seq                    events.Seq // of round.begun; the cursor of lists
 }
 
@@ -58,7 +60,21 @@ type storedRound struct {
 	End                    events.RoundEnd
 	EndReason              string
 	Steps, OpenCalls       int64
+	Used                   []Count
 	Seq                    events.Seq
+}
+
+// UsedOf is how many calls of a tool the round has had.
+func (r RoundRow) UsedOf(tool events.ToolKey) int64 {
+	if at, found := findCount(r.Used, toolName(tool)); found {
+		return r.Used[at].N
+	}
+	return 0
+}
+
+// use counts calls of a tool. Others may remember the list as it was.
+func (r *RoundRow) use(tool events.ToolKey, n int64) {
+	r.Used = addCount(slices.Clone(r.Used), toolName(tool), n)
 }
 
 func storeRound(r RoundRow) storedRound {
@@ -67,7 +83,7 @@ func storeRound(r RoundRow) storedRound {
 		PrincipalID: r.Principal.ID, PrincipalKind: r.Principal.Kind, Requested: r.Requested, Session: r.Session,
 		Task: storePersonal(r.Task), ModelName: r.Model.Name, ModelKnown: r.Model.Known, Timeout: r.Timeout,
 		Begun: r.Begun, LastCall: r.LastCall, Ended: r.Ended, End: r.End, EndReason: r.EndReason,
-		Steps: r.Steps, OpenCalls: r.OpenCalls, Seq: r.Seq,
+		Steps: r.Steps, OpenCalls: r.OpenCalls, Used: r.Used, Seq: r.Seq,
 	}
 }
 
@@ -77,7 +93,7 @@ func (s storedRound) row() RoundRow {
 		Principal: events.Principal{ID: s.PrincipalID, Kind: s.PrincipalKind}, Requested: s.Requested, Session: s.Session,
 		Task: s.Task.personal(), Model: events.Model{Name: s.ModelName, Known: s.ModelKnown}, Timeout: s.Timeout,
 		Begun: s.Begun, LastCall: s.LastCall, Ended: s.Ended, End: s.End, EndReason: s.EndReason,
-		Steps: s.Steps, OpenCalls: s.OpenCalls, Seq: s.Seq,
+		Steps: s.Steps, OpenCalls: s.OpenCalls, Used: s.Used, Seq: s.Seq,
 	}
 }
 

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fxamacker/cbor/v2"
+
 	"gatebook/events"
 	"gatebook/events/eventstest"
 	"gatebook/projections"
@@ -137,7 +139,7 @@ func TestStateFollowsEngineEvents(t *testing.T) {
 	same(t, "state", st, projections.State{
 		Seq: s.seq, Incarnation: eventstest.ID[events.Incarnation](0), Writer: eventstest.ID[events.WriterID](0),
 		Catalog: "d1", ApprovedBy: "ada", Phase: 2, Time: eventstest.Time(int(s.seq)),
-		LastEvent: eventstest.ID[events.EventID](int(s.seq)), ClockHeld: true,
+		LastEvent: eventstest.ID[events.EventID](int(s.seq)), ClockHeld: true, Shape: 2,
 	})
 	s.must("", events.ClockJumped{Accepted: true})
 	same(t, "clock held", state(t, s.store).ClockHeld, false)
@@ -229,4 +231,61 @@ func TestForeignRow(t *testing.T) {
 	if !errors.Is(err, projections.ErrStore) || errors.As(err, &at) {
 		t.Fatalf("got %v", err)
 	}
+}
+
+// Views that another program folded are not read, whatever their rows decode to.
+func TestForeignShape(t *testing.T) {
+	s := newScript(t)
+	st := state(t, s.store)
+	for _, shape := range []int{0, st.Shape - 1, st.Shape + 1} {
+		st.Shape = shape
+		raw, err := cbor.Marshal(st)
+		ok(t, err)
+		tx := s.store.Begin()
+		ok(t, errors.Join(tx.Set([]byte{1}, raw), tx.Commit()))
+		if _, err := projections.LoadState(s.read()); !errors.Is(err, projections.ErrStore) {
+			t.Errorf("shape %d: got %v", shape, err)
+		}
+	}
+	same(t, "state of empty views", state(t, newMapStore()), projections.State{})
+}
+
+// A round counts the calls of a tool that were allowed, but for those that the
+// tool itself refused: they did nothing.
+func TestUsed(t *testing.T) {
+	s := newScript(t)
+	read, write := events.ToolKey{Owner: "builtin", Name: "file.read"}, events.ToolKey{Owner: "builtin", Name: "file.write"}
+	used := func(tool events.ToolKey) int64 {
+		t.Helper()
+		row, _, err := projections.RoundByID(s.read(), "R1")
+		ok(t, err)
+		return row.UsedOf(tool)
+	}
+	step := int64(0)
+	call := func(id events.CallID, tool events.ToolKey, v events.Verdict) {
+		step++
+		d := decided(id, step, v)
+		d.Tool = tool
+		s.must("alice", d)
+	}
+	for i, v := range []events.Verdict{events.Deny, events.Reject, events.NotFound} {
+		call(events.CallID(fmt.Sprint("no", i)), write, v)
+	}
+	same(t, "refused", used(write), int64(0))
+	call("a", write, events.Allow)
+	same(t, "allowed counts before it ends", used(write), int64(1))
+	call("b", read, events.Allow)
+	call("c", write, events.Allow)
+	same(t, "two", used(write), int64(2))
+	same(t, "another tool", used(read), int64(1))
+	same(t, "another owner", used(events.ToolKey{Owner: "mcp", Name: "file.write"}), int64(0))
+	s.must("alice", completed("a", events.StatusDenied))
+	same(t, "denied by the tool", used(write), int64(1))
+	for i, status := range []events.Status{events.StatusOK, events.StatusError, events.StatusUnknown, events.StatusCancelled, events.StatusExpired} {
+		id := events.CallID(fmt.Sprint("end", i))
+		call(id, write, events.Allow)
+		s.must("alice", completed(id, status))
+		same(t, string(status), used(write), int64(2+i))
+	}
+	same(t, "the other tool still", used(read), int64(1))
 }

@@ -19,11 +19,22 @@ type State struct {
 	Time        events.Instant  // of the last event
 	LastEvent   events.EventID
 	ClockHeld   bool // a clock.jumped that nobody has accepted yet
+	// Shape is that of the rows that the views hold; see [shape].
+	Shape int
 }
 
-// LoadState gives the state at the checkpoint, the zero value for empty views.
+// shape numbers the rows of all views: it is raised with every change of what a
+// row holds or of how an event is folded. Views of another shape are no views of
+// this program, and are made anew from the book.
+const shape = 2
+
+// LoadState gives the state at the checkpoint, the zero value for empty views. It
+// fails with [ErrStore] for views of another shape.
 func LoadState(r Reader) (State, error) {
-	s, _, err := loadRow[State](r, []byte{viewState})
+	s, found, err := loadRow[State](r, []byte{viewState})
+	if err == nil && found && s.Shape != shape {
+		err = fmt.Errorf("%w: the views are of shape %d, this program's of shape %d", ErrStore, s.Shape, shape)
+	}
 	return s, err
 }
 

@@ -42,6 +42,8 @@ type counted struct {
 	callOf   []events.AgentID
 	status   map[events.CallID]events.Status
 	firstKey map[[2]string]events.CallID
+	used     map[events.RoundID]map[events.ToolKey]int64
+	tool     map[events.CallID]events.ToolKey // of allowed calls
 	longtime map[events.AgentID]string
 	released map[events.AgentID]bool
 	agents   map[events.AgentID]bool
@@ -57,6 +59,7 @@ func count(drafts []events.Draft) counted {
 		status: map[events.CallID]events.Status{}, firstKey: map[[2]string]events.CallID{},
 		longtime: map[events.AgentID]string{}, released: map[events.AgentID]bool{},
 		agents: map[events.AgentID]bool{}, open: map[events.AgentID]int64{},
+		used: map[events.RoundID]map[events.ToolKey]int64{}, tool: map[events.CallID]events.ToolKey{},
 	}
 	for _, d := range drafts {
 		c.add(d)
@@ -76,6 +79,7 @@ func (c *counted) add(d events.Draft) {
 		c.rounds = append(c.rounds, e.Round)
 		c.agentOf[e.Round], c.begun[e.Round], c.timeout[e.Round] = d.Agent, d.Time, e.Timeout
 		c.byStatus[e.Round] = map[string]int64{}
+		c.used[e.Round] = map[events.ToolKey]int64{}
 		c.open[d.Agent]++
 	case events.RoundEnded:
 		c.ended[e.Round] = true
@@ -91,6 +95,10 @@ func (c *counted) add(d events.Draft) {
 		}
 		c.steps[e.Round]++
 		c.last[e.Round] = d.Time
+		if e.Verdict == events.Allow {
+			c.used[e.Round][e.Tool]++
+			c.tool[e.Call] = e.Tool
+		}
 		if final {
 			c.byStatus[e.Round][string(status)]++
 		}
@@ -98,6 +106,9 @@ func (c *counted) add(d events.Draft) {
 			c.firstKey[key] = e.Call
 		}
 	case events.CallCompleted:
+		if tool, allowed := c.tool[e.Call]; allowed && e.Status == events.StatusDenied {
+			c.used[e.Round][tool]--
+		}
 		c.status[e.Call] = e.Status
 		c.byStatus[e.Round][string(e.Status)]++
 		c.duration[e.Round] += e.Duration
@@ -115,6 +126,9 @@ func checkRounds(t *rapid.T, r projections.Reader, want counted) {
 		same(t, "agent", row.Agent, want.agentOf[id])
 		same(t, "open", row.Open(), !want.ended[id])
 		same(t, "steps", row.Steps, want.steps[id])
+		for tool, n := range want.used[id] {
+			same(t, "used", row.UsedOf(tool), n)
+		}
 		receipt, found, err := projections.ReceiptByRound(r, id)
 		ok(t, err)
 		same(t, "receipt", found, true)

@@ -11,10 +11,13 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/fxamacker/cbor/v2"
+
 	"gatebook/events"
 	"gatebook/handlers/integrity"
 	"gatebook/infra/datadir"
 	"gatebook/infra/pebblekv"
+	"gatebook/projections"
 )
 
 // aged is a stopped folder with some events, and its book as it was before the
@@ -203,6 +206,7 @@ func TestRecovery(t *testing.T) {
 	t.Run("torn tail", func(t *testing.T) { tornTail(t, a) })
 	t.Run("rebuild", func(t *testing.T) { rebuiltEqual(t, a) })
 	t.Run("damaged views", func(t *testing.T) { damagedViews(t, a) })
+	t.Run("views of another shape", func(t *testing.T) { foreignViews(t, a) })
 }
 
 // wantSame compares with hashes of before: all files but the lock, and of the views
@@ -341,13 +345,18 @@ func rebuiltEqual(t *testing.T, a aged) {
 
 // changeRow changes one row of the views in use.
 func (h *testFolder) changeRow() {
+	h.changeViews(func(tx projections.Tx) error { return tx.Set([]byte{0xfe}, []byte{1}) })
+}
+
+// changeViews changes the views in use.
+func (h *testFolder) changeViews(change func(projections.Tx) error) {
 	h.t.Helper()
 	s := &stores{dir: h.folder()}
 	if err := s.openViews(nodeConfig{dir: h.folder(), log: func(string, string) {}}); err != nil {
 		h.t.Fatal(err)
 	}
 	tx := s.views.Begin()
-	err := errors.Join(tx.Set([]byte{0xfe}, []byte{1}), tx.Commit(), s.close())
+	err := errors.Join(change(tx), tx.Commit(), s.close())
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -388,6 +397,37 @@ func damagedViews(t *testing.T, a aged) {
 				t.Errorf("a book that does not extend the head: %v", err)
 			}
 			broken.wantSame(t, before, sum)
+		})
+	}
+}
+
+// foreignViews: the views of a program of before or of later are no damage. A start
+// sets them aside, makes them anew from the book, and says so.
+func foreignViews(t *testing.T, a aged) {
+	for name, n := range map[string]int{"none yet": 0, "a later one": 1_000} {
+		t.Run(name, func(t *testing.T) {
+			h := copyOf(t, a.whole)
+			rows, was := h.rows(), filepath.Base(h.views())
+			h.changeViews(func(tx projections.Tx) error {
+				state, err := projections.LoadState(tx)
+				state.Shape = n
+				raw, encodeErr := cbor.Marshal(state)
+				return errors.Join(err, encodeErr, tx.Set([]byte{1}, raw))
+			})
+			e := startEngine(t, h)
+			e.errs.wait(t, fmt.Sprintf("the views are of shape %d", n))
+			e.errs.wait(t, "built anew from the book")
+			alice := reconnectAgent(t, h, "alice")
+			alice.beginRound(h, "go on")
+			alice.calls(1)
+			stopped(t, e)
+			aside, _ := filepath.Glob(filepath.Join(h.dir, "views", was+".damaged-*"))
+			if len(aside) != 1 || filepath.Base(h.views()) == was || h.rows() == rows {
+				t.Errorf("set aside: %q; in use: %s", aside, h.views())
+			}
+			if n := h.alerts("views_rebuilt"); n != 1 {
+				t.Errorf("%d alerts", n)
+			}
 		})
 	}
 }

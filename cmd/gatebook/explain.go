@@ -127,8 +127,14 @@ func saw(layer events.Layer, d events.CallDecided) string {
 		return fmt.Sprintf("tier %s, definition %s", orDash(string(d.Tier)), orDash(string(d.Definition)))
 	case events.LayerPhase:
 		return fmt.Sprintf("phase %d", f.Phase)
+	case events.LayerBaseline, events.LayerPrincipal:
+		return fmt.Sprintf("principal %s of kind %s", orDash(d.Principal.ID), orDash(string(d.Principal.Kind)))
 	case events.LayerRole:
-		return fmt.Sprintf("role %s, version %d", orDash(f.Role), f.RoleVersion)
+		only := ""
+		if f.CreateOnly {
+			only = ", new files only"
+		}
+		return fmt.Sprintf("role %s, version %d; calls of the tool before in the round: %d%s", orDash(f.Role), f.RoleVersion, f.Used, only)
 	case events.LayerProfile:
 		return fmt.Sprintf("in effect %s (session %s, longtime %s)", orDash(d.Profile), orDash(f.SessionProfile), orDash(f.LongtimeProfile))
 	default:

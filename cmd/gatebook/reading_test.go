@@ -120,7 +120,8 @@ func testExplain(t *testing.T, h *testFolder, bob *agentAtWork) {
 		Gate   []layerAnswer        `json:"gate"`
 		Events []people.EventDetail `json:"events"`
 	}](t, h.must("explain", "--json", string(refusedCall.Call)))
-	want := []string{"decode passed", "engine passed", "round passed", "tool refused", "phase not asked", "role not asked", "profile not asked"}
+	want := []string{"decode passed", "engine passed", "round passed", "tool refused", "phase not asked",
+		"baseline not asked", "role not asked", "profile not asked", "principal not asked"}
 	for i, l := range x.Gate {
 		if i >= len(want) || string(l.Layer)+" "+l.Answer != want[i] {
 			t.Errorf("layer %d: %+v", i, l)

@@ -178,31 +178,6 @@ func TestReadmeFields(t *testing.T) {
 	}
 }
 
-// Every entry of the catalog is in the README.
-func TestReadmeCatalog(t *testing.T) {
-	same(t, "catalog", marked(t, "catalog").first(), entriesOf("", reflect.TypeFor[policy.Catalog]()))
-}
-
-func entriesOf(path string, of reflect.Type) []string {
-	switch {
-	case of.Kind() == reflect.Struct:
-		var all []string
-		for f := range of.Fields() {
-			name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
-			name = strings.TrimSuffix(name, "_us")
-			all = append(all, entriesOf(strings.TrimPrefix(path+"."+name, "."), f.Type)...)
-		}
-		return all
-	case of.Kind() == reflect.Map && of.Key() == reflect.TypeFor[string]():
-		return entriesOf(path+".<name>", of.Elem())
-	case of.Kind() == reflect.Map:
-		return entriesOf(path+".<id>", of.Elem())
-	case of.Kind() == reflect.Slice && of.Elem().Kind() == reflect.Struct:
-		return entriesOf(path+"[]", of.Elem())
-	}
-	return []string{path}
-}
-
 // found gives what the first group of a pattern matches in the code of folders.
 func found(t *testing.T, pattern string, folders ...string) []string {
 	t.Helper()
@@ -249,13 +224,15 @@ func TestReadmeRefusals(t *testing.T) {
 		readme = append(readme, row[0]+" "+strings.Trim(row[1], "`"))
 		layers = append(layers, row[0])
 	}
-	rules := found(t, `(?:deny|reject)\(events\.Layer(Engine|Round|Tool|Phase|Role|Profile), "([a-z_]+)"`, "policy")
+	rules := found(t, `(?:deny|reject)\(events\.Layer(Engine|Round|Tool|Phase|Baseline|Role|Profile|Principal), (?:cmp.Or\(no, )?"([a-z_]+) ?"`, "policy")
 	rules = append(rules, found(t, `deny\(events\.Layer(Decode), "([a-z_]+)"`, "policy")...)
 	rules = append(rules, found(t, `layer: events\.Layer(\w+), rule: "([a-z_]+)"`, "policy")...)
+	rules = append(rules, limitRules(t)...)
 	for i := range rules {
 		rules[i] = strings.ToLower(rules[i])
 	}
-	same(t, "rules", readme, append(rules, "decode the field"))
+	slices.Sort(rules)
+	same(t, "rules", readme, append(slices.Compact(rules), "decode the field"))
 	var order []string
 	for _, l := range policy.Layers() {
 		order = append(order, string(l))

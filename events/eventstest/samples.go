@@ -99,7 +99,7 @@ func callSamples() []sample {
 	return []sample{
 		{agent, events.CallDecided{
 			Call: ID[events.CallID](7), Tool: events.ToolKey{Owner: "builtin", Name: "file.read"}, Verdict: events.Allow,
-		}, []events.Event{decided(events.Plain(odd)), decided(sealed())}},
+		}, []events.Event{decided(events.Plain(odd)), decided(sealed()), granted()}},
 		{agent, events.CallReleased{Call: ID[events.CallID](7), Round: ID[events.RoundID](3)}, []events.Event{
 			events.CallReleased{Call: ID[events.CallID](7), Round: ID[events.RoundID](3)},
 		}},
@@ -121,6 +121,15 @@ func decided(text events.Personal) events.CallDecided {
 			Phase: 2, Role: "writer", RoleVersion: 3, SessionProfile: "owner", LongtimeProfile: "base",
 			RoundOpen: true, HandleMatched: true,
 		},
+	}
+}
+
+// granted is a call that a grant with limits covers.
+func granted() events.CallDecided {
+	return events.CallDecided{
+		Call: ID[events.CallID](7), Round: ID[events.RoundID](3), Conversation: ID[events.ConversationID](4),
+		Step: 2, Tool: events.ToolKey{Owner: "builtin", Name: "file.write"}, Verdict: events.Allow, Tier: events.Reversible,
+		Facts: events.CallFacts{Phase: 2, Used: 3, CreateOnly: true},
 	}
 }
 

@@ -95,6 +95,7 @@ func (e *Engine) callFacts(c *cycle, k *Call) (policy.CallFacts, error) {
 		return f, err
 	}
 	f.Round = roundFacts(round)
+	f.Round.Used = round.UsedOf(k.Request.Tool)
 	if k.Request.Key == "" {
 		return f, nil
 	}

@@ -467,7 +467,7 @@ func catalog(tb testing.TB) *policy.Compiled {
 	c, err := policy.Compile(policy.Catalog{
 		Schema: 1, Phase: 2,
 		Profiles: map[string]policy.Profile{"work": {Tools: []string{"probe"}}, "guest": {}},
-		Roles:    map[string]policy.Role{"worker": {Version: 1, Grants: []policy.Grant{{Tool: "probe"}}}},
+		Roles:    map[string]policy.Role{"worker": {Version: 1, Grants: []policy.Rule{{Tool: "probe"}}}},
 		Agents:   map[events.AgentID]policy.Agent{"alice": {Role: "worker", Key: key(1)}},
 		Channels: map[events.ChannelID]policy.Channel{"terminal": {
 			Key: key(2), Agents: []string{"*"},

@@ -53,6 +53,7 @@ func (i *Intake) read(cmd *engine.Call, data []byte) (args jsontext.Value, handl
 		cmd.Request.Malformed = strictjson.Fault(err)
 		return nil, "", false
 	}
+	cmd.Request.Args = args
 	i.decodeArguments(cmd, args)
 	if cmd.Request.Malformed == nil {
 		cmd.Trace = r.Trace

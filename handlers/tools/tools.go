@@ -55,6 +55,9 @@ type Env struct {
 	Round events.RoundID
 	// Now is engine time, for names that carry it.
 	Now events.Instant
+	// CreateOnly says that the call may make something new and MUST replace nothing:
+	// a tool that policy knows to promise that refuses where there is something.
+	CreateOnly bool
 }
 
 // Tool is one named operation. Its methods are safe for concurrent use.

@@ -105,7 +105,7 @@ func TestFaults(t *testing.T) {
 		{"O-R20 go-sdk#805 other case", "Schema: 1\n", "1:1"},
 		{"O-R20 double key", head + "phase: 1\nphase: 2\n", "3:1"},
 		{"O-R20 double key deep", head + "profiles:\n  a: {}\n  b: {}\n  a: {}\n", "5:3"},
-		{"unknown keys, all of them", head + "roles:\n  a:\n    versoin: 1\n    grants:\n      - tool: file.read\n        paths: [a]\nlimit: {}\n", "4:5 7:9 8:1"},
+		{"unknown keys, all of them", head + "roles:\n  a:\n    versoin: 1\n    grants:\n      - tool: file.read\n        path: [a]\nlimit: {}\n", "4:5 7:9 8:1"},
 		{"types, all of them", "schema: \"1\"\nphase: 2.0\nroles: [a]\nscopes:\n  x:\n    tools: file.read\nprofiles:\n  p:\n    tools: [1, true, null]\npeople:\n  a:\n    key: 12\n    operator: \"true\"\n",
 			"1:9 2:8 3:8 6:12 9:13 9:16 9:22 12:10 13:15"},
 		{"R13 yes is no boolean", head + "people:\n  a:\n    operator: yes\n", "4:15"},
@@ -129,6 +129,7 @@ func TestFaults(t *testing.T) {
 		{"Compile: limit", head + "limits:\n  tool_time: -5s\n", "3:14"},
 		{"keys with a letter changed, all of them, and another fault", head + "roles:\n  r: {}\nphase: 3\nagents:\n  a: {role: r, key: " + wrongKey(key(1)) + "}\nchannels:\n  c:\n    key: " + wrongKey(key(2)) + "\npeople:\n  p:\n    key: " + wrongKey(key(3)) + "\n    approve_key: " + wrongKey(key(4)) + "\n",
 			"4:8 6:21 9:10 12:10 13:18"},
+		{"Compile: a policy that leaves nothing", head + "principals:\n  kinds:\n    user:\n      only:\n    group:\n      only: []\n", "5:7 7:7"},
 		{"too deep", head + "roles: " + strings.Repeat("[", 200_000), "2:1"},
 		{"too many dashes", head + "roles:\n " + strings.Repeat("- ", 200_000) + "\n", "3:1"},
 	} {

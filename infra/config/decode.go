@@ -7,7 +7,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/token"
 
 	"gatebook/events"
 	"gatebook/policy"
@@ -31,7 +34,10 @@ func (d *decoder) fault(n ast.Node, format string, args ...any) {
 	d.faults = append(d.faults, f)
 }
 
-var microsType = reflect.TypeFor[events.Micros]()
+var (
+	microsType = reflect.TypeFor[events.Micros]()
+	jsonType   = reflect.TypeFor[jsontext.Value]()
+)
 
 func (d *decoder) value(path string, n ast.Node, into reflect.Value) {
 	switch n.(type) {
@@ -39,8 +45,12 @@ func (d *decoder) value(path string, n ast.Node, into reflect.Value) {
 		d.fault(n, "no anchor, alias, tag or merge key: write the value out")
 		return
 	}
-	if into.Type() == microsType {
+	switch into.Type() {
+	case microsType:
 		d.micros(n, into)
+		return
+	case jsonType:
+		d.json(n, into)
 		return
 	}
 	switch into.Kind() {
@@ -124,8 +134,11 @@ func fieldName(f reflect.StructField) (string, bool) {
 	return strings.TrimSuffix(name, "_us"), options == "omitzero"
 }
 
+// list fills a list. Nothing after the colon is an empty one, which is not the same
+// everywhere as none.
 func (d *decoder) list(path string, n ast.Node, into reflect.Value) {
 	if _, null := n.(*ast.NullNode); null {
+		into.Set(reflect.MakeSlice(into.Type(), 0, 0))
 		return
 	}
 	s, ok := n.(*ast.SequenceNode)
@@ -166,6 +179,71 @@ func (d *decoder) scalar(n ast.Node, into reflect.Value) {
 	default:
 		d.fault(n, "this program cannot read this part")
 	}
+}
+
+// json takes what a JSON value can be, in its canonical form.
+func (d *decoder) json(n ast.Node, into reflect.Value) {
+	v, ok := d.plain(n)
+	if !ok {
+		return
+	}
+	text, err := json.Marshal(v)
+	value := jsontext.Value(text)
+	if err == nil {
+		err = value.Canonicalize()
+	}
+	if err != nil {
+		d.fault(n, "this cannot be written as JSON")
+		return
+	}
+	into.Set(reflect.ValueOf(value))
+}
+
+// plain is n as Go's values for JSON. What JSON writes in many ways, a number that
+// is not whole, has no place where arguments are compared.
+func (d *decoder) plain(n ast.Node) (any, bool) {
+	switch n := n.(type) {
+	case *ast.MappingNode:
+		out := map[string]any{}
+		for _, v := range n.Values {
+			key, ok := d.key(v.Key)
+			if _, double := out[key]; ok && double {
+				d.fault(v.Key, "the key %s is there twice", events.Quote(key))
+				ok = false
+			}
+			if !ok {
+				return nil, false
+			}
+			if out[key], ok = d.plain(v.Value); !ok {
+				return nil, false
+			}
+		}
+		return out, true
+	case *ast.SequenceNode:
+		out := make([]any, len(n.Values))
+		for i, v := range n.Values {
+			var ok bool
+			if out[i], ok = d.plain(v); !ok {
+				return nil, false
+			}
+		}
+		return out, true
+	case *ast.StringNode:
+		if _, err := strconv.ParseFloat(n.Value, 64); err == nil && n.GetToken().Type == token.StringType {
+			break // 1e3: text to this YAML, a number to others
+		}
+		return n.Value, true
+	case *ast.BoolNode:
+		return n.Value, true
+	case *ast.NullNode:
+		return nil, true
+	case *ast.IntegerNode:
+		if v, err := strconv.ParseInt(n.GetToken().Value, 10, 54); err == nil {
+			return v, true
+		}
+	}
+	d.fault(n, "want text, a whole number, true, false, null, a list, or keys and values")
+	return nil, false
 }
 
 func (d *decoder) micros(n ast.Node, into reflect.Value) {

@@ -32,6 +32,8 @@ type house struct {
 	out   string
 	tools map[string]tools.Tool
 	calls int
+	// createOnly is what the calls from now on may do.
+	createOnly bool
 }
 
 // memoryDir is a temporary folder on a memory disk where there is one: what the
@@ -114,7 +116,7 @@ func (h *house) callAs(agent events.AgentID, n int, tool, arguments string) (jso
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
 	defer cancel()
-	env := tools.Env{Agent: agent, Call: callID(n), Now: events.Instant(int64(n) * 1_000_000)}
+	env := tools.Env{Agent: agent, Call: callID(n), Now: events.Instant(int64(n) * 1_000_000), CreateOnly: h.createOnly}
 	return h.tools[tool].Run(ctx, env, decoded.Args)
 }
 

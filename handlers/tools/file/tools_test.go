@@ -302,3 +302,32 @@ func TestRunKeepsToItsAgentAndContext(t *testing.T) {
 		}
 	}
 }
+
+// Under create_only file.write makes a new file; it refuses where anything is, and
+// leaves it and the trash as they were.
+func TestWriteOnlyNew(t *testing.T) {
+	h := newHouse(t)
+	h.link("ok.txt", "lnk")
+	h.createOnly = true
+	first := ok[writeResult](t, h, "file.write", args("path", "docs/intent/plan.md", "content", "one"))
+	if first.Effect != "created" || first.Replaced != "" {
+		t.Errorf("%+v", first)
+	}
+	for _, path := range []string{"docs/intent/plan.md", "ok.txt", "sub", "lnk"} {
+		if _, err := h.call("file.write", args("path", path, "content", "OWNED")); outcome(err) != "refused create_only" {
+			t.Errorf("%s: %v", path, err)
+		}
+	}
+	for path, want := range map[string]string{"docs/intent/plan.md": "one", "ok.txt": "ok", "lnk": "ok", "sub/inner.txt": "inner"} {
+		if raw, err := os.ReadFile(filepath.Join(h.ws, path)); string(raw) != want {
+			t.Errorf("%s holds %q (%v)", path, raw, err)
+		}
+	}
+	if left, _ := filepath.Glob(filepath.Join(h.ws, ".trash", "*")); len(left) > 0 {
+		t.Errorf("in the trash: %q", left)
+	}
+	h.createOnly = false
+	if again := ok[writeResult](t, h, "file.write", args("path", "ok.txt", "content", "two")); again.Effect != "replaced" {
+		t.Errorf("%+v", again)
+	}
+}

@@ -42,7 +42,11 @@ func writeTool(ws *workspace.Workspaces) tools.Tool {
 			return args
 		},
 		run: func(_ context.Context, ws *workspace.Workspace, env tools.Env, a writeArgs) (any, error) {
-			written, err := ws.Write(stamp(env), a.path, []byte(a.content))
+			write := ws.Write
+			if env.CreateOnly {
+				write = ws.Create
+			}
+			written, err := write(stamp(env), a.path, []byte(a.content))
 			if err != nil {
 				return nil, err
 			}

@@ -58,11 +58,21 @@ type Written struct {
 // Write puts content at path, which then holds it whole or not at all. Missing
 // folders are made. A former version goes to the trash.
 func (ws *Workspace) Write(stamp Stamp, path policy.Path, content []byte) (Written, error) {
-	written, err := ws.write(stamp, path, content)
+	written, err := ws.write(stamp, path, content, false)
 	return written, fault(path.String(), err)
 }
 
-func (ws *Workspace) write(stamp Stamp, path policy.Path, content []byte) (Written, error) {
+// Create is Write where nothing is; where something is it refuses and changes
+// nothing.
+func (ws *Workspace) Create(stamp Stamp, path policy.Path, content []byte) (Written, error) {
+	written, err := ws.write(stamp, path, content, true)
+	if errors.Is(err, fs.ErrExist) {
+		err = refuse("create_only", "is there already, and this call may only make a new file")
+	}
+	return written, fault(path.String(), err)
+}
+
+func (ws *Workspace) write(stamp Stamp, path policy.Path, content []byte, onlyNew bool) (Written, error) {
 	f, name, err := ws.parent(path, true)
 	if err != nil {
 		return Written{}, err
@@ -70,6 +80,9 @@ func (ws *Workspace) write(stamp Stamp, path policy.Path, content []byte) (Writt
 	defer f.Close()
 	info, err := f.Lstat(name)
 	fresh := errors.Is(err, fs.ErrNotExist)
+	if err == nil && onlyNew {
+		return Written{}, fs.ErrExist
+	}
 	if err == nil {
 		err = checkFile(info)
 	}

@@ -1,0 +1,91 @@
+package policy
+
+import (
+	"bytes"
+	"cmp"
+	"regexp"
+	"slices"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"gatebook/events"
+)
+
+// ContentRule refuses calls by what stands in their arguments: a text, or the name
+// of a member, at any depth, in which Pattern (RE2) is found.
+type ContentRule struct {
+	Pattern string `json:"pattern"`
+	// Tools and Scopes say which calls it looks at; without either, all.
+	Tools  []string `json:"tools,omitzero"`
+	Scopes []string `json:"scopes,omitzero"`
+	// Verdict is deny.
+	Verdict events.Verdict `json:"verdict"`
+	// Reason is what the agent hears; it must not repeat the pattern.
+	Reason string `json:"reason,omitzero"`
+}
+
+// contentRule is a compiled ContentRule.
+type contentRule struct {
+	name, reason string
+	form         *regexp.Regexp
+	tools        toolSet // nil: all
+}
+
+// compileContent gives the rules in the order of their names.
+func (c *Catalog) compileContent() ([]contentRule, error) {
+	var out []contentRule
+	for _, name := range inOrder(c.Content) {
+		r := c.Content[name]
+		form, err := regexp.Compile(r.Pattern)
+		if err != nil {
+			return nil, err
+		}
+		one := contentRule{name: name, reason: r.Reason, form: form}
+		if len(r.Tools)+len(r.Scopes) > 0 {
+			one.tools = setOf(r.Tools)
+			for _, scope := range r.Scopes {
+				one.tools.add(c.Scopes[scope].Tools)
+			}
+		}
+		out = append(out, one)
+	}
+	return out, nil
+}
+
+// refuseContent looks at the arguments as the tool will get them. What cannot be
+// looked at is refused.
+func refuseContent(g *gate) *refused {
+	about := slices.DeleteFunc(slices.Clone(g.c.content), func(r contentRule) bool {
+		return r.tools != nil && !r.tools[g.req.Tool.Name]
+	})
+	if len(about) == 0 {
+		return nil
+	}
+	texts, ok := textsOf(g.req.Args)
+	if !ok {
+		return deny(events.LayerBaseline, "content", "the content rules could not look at the arguments, so the call is refused")
+	}
+	for _, r := range about {
+		if slices.ContainsFunc(texts, r.form.MatchString) {
+			return deny(events.LayerBaseline, "content "+r.name,
+				cmp.Or(r.reason, "the content rule "+r.name+" refuses what stands in the arguments; leave it out"))
+		}
+	}
+	return nil
+}
+
+// textsOf are all names and texts in a JSON value, and whether it could be read.
+func textsOf(value jsontext.Value) ([]string, bool) {
+	dec := jsontext.NewDecoder(bytes.NewReader(value))
+	var texts []string
+	for dec.PeekKind() != 0 {
+		token, err := dec.ReadToken()
+		if err != nil {
+			return nil, false
+		}
+		if token.Kind() == '"' {
+			texts = append(texts, token.String())
+		}
+	}
+	return texts, len(value) > 0 && dec.StackDepth() == 0
+}

@@ -1,0 +1,250 @@
+package policy
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
+
+// Rule is a set of calls: those of one tool, or of the tools of one scope, that
+// are within all of its limits. What grants takes it exactly; what denies takes it
+// as wide as it can be read.
+type Rule struct {
+	Tool  string `json:"tool,omitzero"`
+	Scope string `json:"scope,omitzero"`
+	// Paths are patterns ([ParsePattern]) of the workspace paths of a call: all of
+	// them where the rule grants, any of them where it denies.
+	Paths []string `json:"paths,omitzero"`
+	// Exact is the whole of the arguments, one JSON object.
+	Exact jsontext.Value `json:"exact,omitzero"`
+	// CreateOnly lets a call make a new file and never replace one. Only a grant
+	// has it, of a tool that can promise it.
+	CreateOnly bool `json:"create_only,omitzero"`
+	// MaxPerRound is how many calls of the tool a round may have; 0: no bound. Only
+	// a grant has it. Calls that the tool refused do not count.
+	MaxPerRound int `json:"max_per_round,omitzero"`
+}
+
+// limits are the limits for people; empty where there are none.
+func (r Rule) limits() string {
+	var out []string
+	if len(r.Paths) > 0 {
+		out = append(out, "paths "+strings.Join(r.Paths, " "))
+	}
+	if len(r.Exact) > 0 {
+		out = append(out, "exactly "+string(r.Exact))
+	}
+	if r.CreateOnly {
+		out = append(out, "new files only")
+	}
+	if r.MaxPerRound > 0 {
+		out = append(out, fmt.Sprintf("at most %d in a round", r.MaxPerRound))
+	}
+	return strings.Join(out, ", ")
+}
+
+// String is the rule for people: "tool file.write (paths docs/**)".
+func (r Rule) String() string {
+	out := "tool " + r.Tool
+	if r.Tool == "" {
+		out = "scope " + r.Scope
+	}
+	if limits := r.limits(); limits != "" {
+		out += " (" + limits + ")"
+	}
+	return out
+}
+
+// compareRules orders rules; 0 means that they say the same.
+func compareRules(a, b Rule) int {
+	return cmp.Or(
+		cmp.Compare(a.Tool, b.Tool), cmp.Compare(a.Scope, b.Scope), slices.Compare(a.Paths, b.Paths), bytes.Compare(a.Exact, b.Exact),
+		cmp.Compare(a.MaxPerRound, b.MaxPerRound), compareFlags(a.CreateOnly, b.CreateOnly))
+}
+
+func compareFlags(a, b bool) int {
+	switch {
+	case a == b:
+		return 0
+	case b:
+		return -1
+	}
+	return 1
+}
+
+// within says that every call of r's limits is within those of other.
+func (r Rule) within(other Rule) bool {
+	return (len(other.Paths) == 0 || len(r.Paths) > 0 && subset(r.Paths, other.Paths)) &&
+		(len(other.Exact) == 0 || bytes.Equal(r.Exact, other.Exact)) &&
+		(r.CreateOnly || !other.CreateOnly) &&
+		(other.MaxPerRound == 0 || r.MaxPerRound > 0 && r.MaxPerRound <= other.MaxPerRound)
+}
+
+func subset(a, b []string) bool {
+	return !slices.ContainsFunc(a, func(s string) bool { return !slices.Contains(b, s) })
+}
+
+// limit is a compiled Rule.
+type limit struct {
+	Rule
+	patterns []Pattern
+}
+
+func compileRule(r Rule) (limit, error) {
+	l := limit{Rule: r}
+	for _, text := range r.Paths {
+		p, err := ParsePattern(text)
+		if err != nil {
+			return l, err
+		}
+		l.patterns = append(l.patterns, p)
+	}
+	return l, nil
+}
+
+// exceeded names the limit that the call is not within; "" where it is within
+// all. A limit on what is not known of the call is exceeded.
+func (l *limit) exceeded(g *gate) string {
+	switch {
+	case len(l.Exact) > 0 && !bytes.Equal(l.Exact, g.req.Args):
+		return "exact"
+	case len(l.patterns) > 0 && !l.allPaths(g.req.Paths):
+		return "paths"
+	case l.MaxPerRound > 0 && g.facts.Round.Used >= int64(l.MaxPerRound):
+		return "max_per_round"
+	}
+	return ""
+}
+
+func (l *limit) allPaths(paths []Path) bool {
+	outside := func(p Path) bool {
+		return !slices.ContainsFunc(l.patterns, func(pattern Pattern) bool { return pattern.Matches(p) })
+	}
+	return len(paths) > 0 && !slices.ContainsFunc(paths, outside)
+}
+
+// denies says whether a rule that denies is about the call. One that names paths
+// or arguments is also about a call of which they are not known.
+func (l *limit) denies(g *gate) bool {
+	if len(l.Exact) > 0 && len(g.req.Args) > 0 && !bytes.Equal(l.Exact, g.req.Args) {
+		return false
+	}
+	return len(l.patterns) == 0 || len(g.req.Paths) == 0 || slices.ContainsFunc(g.req.Paths, func(p Path) bool {
+		return slices.ContainsFunc(l.patterns, func(pattern Pattern) bool { return pattern.Refuses(p, g.deep) })
+	})
+}
+
+// rules are compiled rules by tool, each list in the order of their texts.
+type rules map[string][]*limit
+
+// compileRules sorts rules under the tools that they are about. Rules that have
+// passed the checker compile.
+func (c *Catalog) compileRules(list []Rule) (rules, error) {
+	out := rules{}
+	for _, r := range list {
+		l, err := compileRule(r)
+		if err != nil {
+			return nil, err
+		}
+		for _, tool := range c.toolsOf(r) {
+			out[tool] = append(out[tool], &l)
+		}
+	}
+	return out, nil
+}
+
+func (c *Catalog) toolsOf(r Rule) []string {
+	if r.Tool != "" {
+		return []string{r.Tool}
+	}
+	return c.Scopes[r.Scope].Tools
+}
+
+// grant looks for a rule that covers the call. Where none does, no is the limit
+// that the first one names; where no rule is about the tool, it is "".
+func (r rules) grant(g *gate) (by *limit, no string) {
+	for _, l := range r[g.req.Tool.Name] {
+		exceeded := l.exceeded(g)
+		if exceeded == "" && (by == nil || by.CreateOnly) {
+			by = l // one that asks for less is as good
+		}
+		if no == "" {
+			no = exceeded
+		}
+	}
+	if by != nil {
+		no = ""
+	}
+	return by, no
+}
+
+// denial gives the first rule that denies the call; nil where none does.
+func (r rules) denial(g *gate) *limit {
+	for _, l := range r[g.req.Tool.Name] {
+		if l.denies(g) {
+			return l
+		}
+	}
+	return nil
+}
+
+// forms are the limits that the rules name for a tool, for people.
+func (r rules) forms(tool string) string {
+	var out []string
+	for _, l := range r[tool] {
+		out = append(out, l.limits())
+	}
+	return strings.Join(out, "; or ")
+}
+
+// rights are what a profile or a policy says: calls that are allowed, without
+// those that are denied.
+type rights struct {
+	allow rules // nil: whatever is not denied
+	deny  rules
+}
+
+// compileRights compiles what allows and what denies; a nil allow allows all.
+func (c *Catalog) compileRights(allow, deny []Rule) (r rights, err error) {
+	if allow != nil {
+		if r.allow, err = c.compileRules(allow); err != nil {
+			return r, err
+		}
+	}
+	r.deny, err = c.compileRules(deny)
+	return r, err
+}
+
+// within says that r allows nothing that other does not.
+func (r rights) within(other rights) bool {
+	return (other.allow == nil || r.allow != nil && r.allow.within(other.allow)) && other.deny.within(r.deny)
+}
+
+// within says that each rule of r is within one of other's, for its tool.
+func (r rules) within(other rules) bool {
+	for tool, list := range r {
+		for _, l := range list {
+			if !slices.ContainsFunc(other[tool], func(o *limit) bool { return l.Rule.within(o.Rule) }) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// String lists the tools that rules are about, for people.
+func (r rules) String() string {
+	const most = 12
+	names := inOrder(r)
+	switch {
+	case len(names) == 0:
+		return "nothing"
+	case len(names) > most:
+		return strings.Join(names[:most], ", ") + fmt.Sprintf(" and %d more", len(names)-most)
+	}
+	return strings.Join(names, ", ")
+}
