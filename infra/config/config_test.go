@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -82,6 +83,37 @@ func TestFirst(t *testing.T) {
 		if err != nil || c.Channels["terminal"].Senders[string(id)].Principal != string(id) {
 			t.Errorf("%s: %v", id, err)
 		}
+	}
+}
+
+// What stands as an example in the first catalog changes nothing, and is valid where
+// its marks are taken away.
+func TestFirstExamples(t *testing.T) {
+	data := firstFile()
+	c, err := Parse("first", data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(c.Baseline.Deny)+len(c.Content)+len(c.Tools)+len(c.Principals.IDs) > 0 || len(c.Roles) != 1 || len(c.Profiles) != 2 {
+		t.Errorf("an example is in force: %+v", c)
+	}
+	mark := regexp.MustCompile(`(?m)^( *)# `)
+	paragraphs, examples := strings.Split(string(data), "\n\n"), 0
+	for i, p := range paragraphs {
+		if regexp.MustCompile(`^ *# [a-z]+:\n`).MatchString(p) {
+			paragraphs[i] = mark.ReplaceAllString(p, "$1")
+			examples++
+		}
+	}
+	c, err = Parse("examples", []byte(strings.Join(paragraphs, "\n\n")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	planner := c.Roles["planner"].Grants
+	if examples != 6 || len(c.Baseline.Deny) != 2 || len(c.Content) != 1 || len(c.Tools) != 1 || len(c.Profiles["drafts"].Deny) != 1 ||
+		len(c.Principals.Kinds) != 1 || len(c.Principals.IDs) != 1 || len(c.Principals.Channels) != 1 ||
+		len(planner) != 2 || planner[0].MaxPerRound != 1 || string(planner[1].Exact) != `{"path":"plan.md"}` {
+		t.Errorf("%d examples: %+v", examples, c)
 	}
 }
 
