@@ -1,11 +1,19 @@
 package main
 
 import (
+	"fmt"
+	"maps"
 	"reflect"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/go-json-experiment/json/jsontext"
+	"github.com/nats-io/nkeys"
+
 	"gatebook/events"
+	"gatebook/infra/config"
 	"gatebook/policy"
 )
 
@@ -58,4 +66,157 @@ func limitRules(t *testing.T) []string {
 		t.Errorf("limits %q", rules)
 	}
 	return rules
+}
+
+// around is the catalog that a piece of the README is a part of; what the piece
+// declares takes the place of the same part here.
+var around = map[string]string{
+	"schema": "1", "phase": "2",
+	"profiles": "{work: {tools: [file.list, file.read, file.write, file.delete, file.trash, file.restore]}}",
+	"roles":    "{worker: {version: 1, grants: [{tool: file.list}, {tool: file.read}, {tool: file.write}, {tool: file.delete}, {tool: file.trash}]}}",
+	"channels": "{terminal: {key: " + keyOf('B') + ", agents: [alice]}}",
+}
+
+// keyOf is a public key with a right checksum.
+func keyOf(n byte) string {
+	key, err := nkeys.Encode(nkeys.PrefixByteUser, append(make([]byte, 31), n))
+	if err != nil {
+		panic(err) // the length is right
+	}
+	return string(key)
+}
+
+// pieceCalls say what a piece does: a call, and what the gate says.
+var pieceCalls = map[string][]pieceCall{
+	"planner": {
+		{tool: "file.write", args: `{"content":"x","path":"docs/intent/a-1.md"}`, want: "allow, new files only"},
+		{tool: "file.write", args: `{"content":"x","path":"docs/intent/a-1.md"}`, used: 1, want: "role max_per_round"},
+		{tool: "file.write", args: `{"content":"x","path":"docs/intent/A.md"}`, want: "role paths"},
+		{tool: "file.read", args: `{"path":"x/y"}`, used: 9, want: "allow"},
+		{tool: "file.delete", args: `{"path":"x"}`, want: "role grant"},
+	},
+	"clerk": {
+		{tool: "file.write", args: `{"content":"done","path":"state.txt"}`, want: "allow"},
+		{tool: "file.write", args: `{"content":"done.","path":"state.txt"}`, want: "role exact"},
+	},
+	"profile": {
+		{tool: "file.write", args: `{"content":"x","path":"drafts/a"}`, want: "allow"},
+		{tool: "file.write", args: `{"content":"x","path":"a"}`, want: "profile paths"},
+		{tool: "file.read", args: `{"path":"a"}`, want: "allow"},
+		{tool: "file.read", args: `{"path":"Drafts/Private/a"}`, want: "profile deny"},
+		{tool: "file.delete", args: `{"path":"a"}`, want: "profile profile"},
+	},
+	"baseline": {
+		{tool: "file.read", args: `{"path":"private/a"}`, want: "baseline deny"},
+		{tool: "file.list", args: `{"path":"private"}`, want: "baseline deny"},
+		{tool: "file.trash", args: `{}`, want: "allow"},
+		{tool: "file.read", args: `{"path":"a"}`, want: "allow"},
+	},
+	"content": {
+		{tool: "file.write", args: `{"content":"-----BEGIN PRIVATE KEY-----","path":"a"}`, want: "baseline content key-material"},
+		{tool: "file.write", args: `{"content":"the key","path":"a"}`, want: "allow"},
+	},
+	"principals": {
+		{tool: "file.read", args: `{"path":"a"}`, want: "allow"},
+		{tool: "file.write", args: `{"content":"x","path":"archive/a"}`, want: "principal deny"},
+		{tool: "file.delete", args: `{"path":"a"}`, kind: events.PrincipalGroup, want: "principal deny"},
+		{tool: "file.read", args: `{"path":"public/a"}`, who: "terminal-guest", want: "allow"},
+		{tool: "file.read", args: `{"path":"a"}`, who: "terminal-guest", want: "principal paths"},
+		{tool: "file.list", args: `{"path":"public"}`, who: "terminal-guest", want: "principal only"},
+	},
+	"private": {
+		{tool: "file.trash", args: `{}`, want: "baseline private"},
+		{tool: "file.trash", args: `{}`, kind: events.PrincipalInternal, want: "allow"},
+	},
+}
+
+type pieceCall struct {
+	tool, args string
+	used       int64
+	who        string
+	kind       events.PrincipalKind // user unless said
+	want       string
+}
+
+// Every piece of a catalog in the README is valid, and does what is said of it.
+func TestReadmePieces(t *testing.T) {
+	proven := 0
+	for _, p := range readme(t) {
+		name, isPiece := strings.CutPrefix(p.mark, "piece ")
+		if !isPiece {
+			if p.lang == "yaml" {
+				t.Errorf("nothing proves\n%s", strings.Join(p.lines, "\n"))
+			}
+			continue
+		}
+		proven++
+		c := pieceCatalog(t, name, p.lines)
+		if len(pieceCalls[name]) == 0 {
+			t.Errorf("nothing is called under the piece %s", name)
+		}
+		for _, call := range pieceCalls[name] {
+			if got := call.decided(t, c); got != call.want {
+				t.Errorf("%s: %+v: %s", name, call, got)
+			}
+		}
+	}
+	if proven != len(pieceCalls) {
+		t.Errorf("%d pieces, calls for %d", proven, len(pieceCalls))
+	}
+}
+
+// pieceCatalog is the piece with what is around it, for an agent of its first role
+// in rounds of its first profile.
+func pieceCatalog(t *testing.T, name string, lines []string) *policy.Compiled {
+	t.Helper()
+	text := strings.Join(lines, "\n") + "\n"
+	for _, part := range slices.Sorted(maps.Keys(around)) {
+		if !strings.Contains("\n"+text, "\n"+part+":") {
+			text += part + ": " + around[part] + "\n"
+		}
+	}
+	role := regexp.MustCompile(`(?m)^roles:\s+\{?(\w+)`).FindStringSubmatch(text)[1]
+	text += "agents: {alice: {role: " + role + ", key: " + keyOf('C') + "}}\n"
+	c, err := config.Parse(name, []byte(text))
+	if err != nil {
+		t.Fatalf("%v\n%s", err, text)
+	}
+	compiled, err := policy.Compile(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return compiled
+}
+
+func (p pieceCall) decided(t *testing.T, c *policy.Compiled) string {
+	t.Helper()
+	const handle = events.Digest("aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa")
+	profile := slices.Sorted(maps.Keys(c.Catalog().Profiles))[0]
+	req := policy.CallRequest{
+		Agent: "alice", Round: "R", HandleHash: handle, Tool: events.ToolKey{Owner: policy.OwnerBuiltin, Name: p.tool}, Args: jsontext.Value(p.args),
+	}
+	if m := regexp.MustCompile(`"path":"([^"]*)"`).FindStringSubmatch(p.args); m != nil {
+		path, err := policy.ParsePath("path", m[1])
+		check(t, err)
+		req.Paths = append(req.Paths, path)
+	}
+	kind := events.PrincipalUser
+	if p.kind != "" {
+		kind = p.kind
+	}
+	d := policy.DecideCall(c, req, policy.CallFacts{
+		Agent: policy.AgentFacts{Enrolled: true},
+		Round: policy.RoundFacts{
+			Round: "R", Agent: "alice", Channel: "terminal", HandleHash: handle, Open: true, Session: profile,
+			Principal: events.Principal{ID: p.who, Kind: kind}, Used: p.used,
+		},
+		Tool: policy.ToolFacts{Known: true},
+	}).Decided
+	switch {
+	case d.Verdict != events.Allow:
+		return fmt.Sprintf("%s %s", d.Layer, d.Rule)
+	case d.Facts.CreateOnly:
+		return "allow, new files only"
+	}
+	return "allow"
 }
