@@ -341,7 +341,7 @@ func (v *checker) content(path, name string, r ContentRule) {
 func (v *checker) principals(p Principals) {
 	for _, kind := range inOrder(p.Kinds) {
 		at := "principals.kinds." + string(kind)
-		if !isKind(kind) {
+		if !slices.Contains(Kinds(), kind) {
 			v.fault(at, "%s is not a kind: want internal, self, sub_agent, user or group", events.Quote(string(kind)))
 		}
 		v.policy(at, p.Kinds[kind])
@@ -383,10 +383,10 @@ func (c *Catalog) talkers() map[string]bool {
 	return known
 }
 
-func isKind(k events.PrincipalKind) bool {
-	switch k {
-	case events.PrincipalInternal, events.PrincipalSelf, events.PrincipalSubAgent, events.PrincipalUser, events.PrincipalGroup:
-		return true
+// Kinds are the kinds of principals that a policy can be about. The caller owns the
+// slice.
+func Kinds() []events.PrincipalKind {
+	return []events.PrincipalKind{
+		events.PrincipalInternal, events.PrincipalSelf, events.PrincipalSubAgent, events.PrincipalUser, events.PrincipalGroup,
 	}
-	return false
 }

@@ -26,15 +26,22 @@ type checkFault struct {
 }
 
 func (a *App) checkCommand() *cobra.Command {
-	return &cobra.Command{
+	var schema bool
+	cmd := &cobra.Command{
 		Use:   "check [FILE]",
 		Short: "Look for faults in a catalog file, without an engine",
 		Long: `Read a catalog file as the engine does and print every fault on a line of its
 own, with file, line and column. Without FILE it is the data folder's.
 
-  gatebook check draft.yaml`,
+--schema prints the JSON Schema of the file instead, for editors.
+
+  gatebook check draft.yaml
+  gatebook check --schema >catalog.schema.json`,
 		Args: args(cobra.MaximumNArgs(1)),
 		RunE: func(_ *cobra.Command, given []string) error {
+			if schema {
+				return a.printSchema(given)
+			}
 			file := filepath.Join(a.flags.dir, config.FileName)
 			if len(given) > 0 {
 				file = given[0]
@@ -42,6 +49,20 @@ own, with file, line and column. Without FILE it is the data folder's.
 			return a.check(file)
 		},
 	}
+	cmd.Flags().BoolVar(&schema, "schema", false, "print the JSON Schema of the catalog file")
+	return cmd
+}
+
+func (a *App) printSchema(given []string) error {
+	if len(given) > 0 {
+		return usageError{errors.New("--schema takes no FILE: it prints the schema of every catalog")}
+	}
+	text, err := config.Schema(toolNames(a.Extra)...)
+	if err != nil {
+		return err
+	}
+	_, err = a.Out.Write(text)
+	return err
 }
 
 func (a *App) check(file string) error {
