@@ -8,12 +8,29 @@ import (
 	"github.com/spf13/cobra"
 
 	"gatebook/handlers/people"
+	"gatebook/infra/config"
 )
 
 func (a *App) catalogCommand() *cobra.Command {
-	cmd := group(&cobra.Command{Use: "catalog", Short: "Compare the catalog file with what is in force, and approve it"})
-	cmd.AddCommand(a.catalogDiffCommand(), a.catalogApproveCommand())
+	cmd := group(&cobra.Command{Use: "catalog", Short: "Compare the catalog file with what is in force, approve it, or print an example"})
+	cmd.AddCommand(a.catalogDiffCommand(), a.catalogApproveCommand(), a.catalogExampleCommand())
 	return cmd
+}
+
+func (a *App) catalogExampleCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "example",
+		Short: "Print a catalog with nine roles, to take from",
+		Long: `Print a commented catalog with the roles of a team of agents, each with limits, and
+what is around them. It is valid, and changes nothing.
+
+  gatebook catalog example >draft.yaml`,
+		Args: args(cobra.NoArgs),
+		RunE: func(*cobra.Command, []string) error {
+			_, err := a.Out.Write(config.Example())
+			return err
+		},
+	}
 }
 
 func (a *App) catalogDiffCommand() *cobra.Command {

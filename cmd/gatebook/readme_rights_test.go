@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"reflect"
@@ -135,6 +136,7 @@ type pieceCall struct {
 	used       int64
 	who        string
 	kind       events.PrincipalKind // user unless said
+	profile    string               // the first of the catalog unless said
 	want       string
 }
 
@@ -150,7 +152,12 @@ func TestReadmePieces(t *testing.T) {
 			continue
 		}
 		proven++
-		c := pieceCatalog(t, name, p.lines)
+		text := strings.Join(p.lines, "\n") + "\n"
+		role := "worker"
+		if m := regexp.MustCompile(`^roles:\n  (\w+):`).FindStringSubmatch(text); m != nil {
+			role = m[1]
+		}
+		c := pieceCatalog(t, name, text, role)
 		if len(pieceCalls[name]) == 0 {
 			t.Errorf("nothing is called under the piece %s", name)
 		}
@@ -165,17 +172,14 @@ func TestReadmePieces(t *testing.T) {
 	}
 }
 
-// pieceCatalog is the piece with what is around it, for an agent of its first role
-// in rounds of its first profile.
-func pieceCatalog(t *testing.T, name string, lines []string) *policy.Compiled {
+// pieceCatalog is the piece with what is around it, and alice of a role.
+func pieceCatalog(t *testing.T, name, text, role string) *policy.Compiled {
 	t.Helper()
-	text := strings.Join(lines, "\n") + "\n"
 	for _, part := range slices.Sorted(maps.Keys(around)) {
 		if !strings.Contains("\n"+text, "\n"+part+":") {
 			text += part + ": " + around[part] + "\n"
 		}
 	}
-	role := regexp.MustCompile(`(?m)^roles:\s+\{?(\w+)`).FindStringSubmatch(text)[1]
 	text += "agents: {alice: {role: " + role + ", key: " + keyOf('C') + "}}\n"
 	c, err := config.Parse(name, []byte(text))
 	if err != nil {
@@ -191,7 +195,7 @@ func pieceCatalog(t *testing.T, name string, lines []string) *policy.Compiled {
 func (p pieceCall) decided(t *testing.T, c *policy.Compiled) string {
 	t.Helper()
 	const handle = events.Digest("aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa")
-	profile := slices.Sorted(maps.Keys(c.Catalog().Profiles))[0]
+	profile := cmp.Or(p.profile, slices.Sorted(maps.Keys(c.Catalog().Profiles))[0])
 	req := policy.CallRequest{
 		Agent: "alice", Round: "R", HandleHash: handle, Tool: events.ToolKey{Owner: policy.OwnerBuiltin, Name: p.tool}, Args: jsontext.Value(p.args),
 	}
@@ -200,15 +204,11 @@ func (p pieceCall) decided(t *testing.T, c *policy.Compiled) string {
 		check(t, err)
 		req.Paths = append(req.Paths, path)
 	}
-	kind := events.PrincipalUser
-	if p.kind != "" {
-		kind = p.kind
-	}
 	d := policy.DecideCall(c, req, policy.CallFacts{
 		Agent: policy.AgentFacts{Enrolled: true},
 		Round: policy.RoundFacts{
 			Round: "R", Agent: "alice", Channel: "terminal", HandleHash: handle, Open: true, Session: profile,
-			Principal: events.Principal{ID: p.who, Kind: kind}, Used: p.used,
+			Principal: events.Principal{ID: p.who, Kind: cmp.Or(p.kind, events.PrincipalUser)}, Used: p.used,
 		},
 		Tool: policy.ToolFacts{Known: true},
 	}).Decided

@@ -70,7 +70,7 @@ func rightsCatalog(t *testing.T) string {
 func TestSchemaTakesCatalogs(t *testing.T) {
 	s := catalogSchema(t)
 	for name, text := range map[string]string{
-		"the first": firstCatalog(), "the transcript's": rightsCatalog(t),
+		"the first": firstCatalog(), "the transcript's": rightsCatalog(t), "the example": exampleCatalog(t),
 		"the least": "schema: 1\n", "parts left open": "schema: 1\nroles:\nlimits:\nscopes: {a: , b: {tools: }}\n",
 	} {
 		if _, err := config.Parse(name, []byte(text)); err != nil {
