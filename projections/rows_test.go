@@ -223,7 +223,7 @@ func TestForeignRow(t *testing.T) {
 	tx := s.store.Begin()
 	ok(t, tx.Set([]byte{1}, []byte{0x81, 0x01}))
 	ok(t, tx.Commit())
-	if _, err := projections.LoadState(s.read()); !errors.Is(err, projections.ErrStore) {
+	if _, err := projections.LoadState(s.read()); !errors.Is(err, projections.ErrShape) {
 		t.Fatalf("got %v", err)
 	}
 	err := s.fold("alice", events.ProfileSet{})
@@ -243,7 +243,7 @@ func TestForeignShape(t *testing.T) {
 		ok(t, err)
 		tx := s.store.Begin()
 		ok(t, errors.Join(tx.Set([]byte{1}, raw), tx.Commit()))
-		if _, err := projections.LoadState(s.read()); !errors.Is(err, projections.ErrStore) {
+		if _, err := projections.LoadState(s.read()); !errors.Is(err, projections.ErrShape) || !errors.Is(err, projections.ErrStore) {
 			t.Errorf("shape %d: got %v", shape, err)
 		}
 	}

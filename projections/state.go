@@ -28,12 +28,20 @@ type State struct {
 // this program, and are made anew from the book.
 const shape = 2
 
+// ErrShape marks views of another shape: those of another version of the program.
+// It is an [ErrStore].
+var ErrShape = fmt.Errorf("%w: the views are of another shape", ErrStore)
+
 // LoadState gives the state at the checkpoint, the zero value for empty views. It
-// fails with [ErrStore] for views of another shape.
+// fails with [ErrShape] for views of another shape, of which this row may be one
+// that does not decode.
 func LoadState(r Reader) (State, error) {
 	s, found, err := loadRow[State](r, []byte{viewState})
-	if err == nil && found && s.Shape != shape {
-		err = fmt.Errorf("%w: the views are of shape %d, this program's of shape %d", ErrStore, s.Shape, shape)
+	switch {
+	case found && err != nil:
+		err = fmt.Errorf("%w: %w", ErrShape, err)
+	case found && s.Shape != shape:
+		err = fmt.Errorf("%w: they have shape %d, this program's have shape %d", ErrShape, s.Shape, shape)
 	}
 	return s, err
 }

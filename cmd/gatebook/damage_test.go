@@ -404,19 +404,28 @@ func damagedViews(t *testing.T, a aged) {
 // foreignViews: the views of a program of before or of later are no damage. A start
 // sets them aside, makes them anew from the book, and says so.
 func foreignViews(t *testing.T, a aged) {
-	for name, n := range map[string]int{"none yet": 0, "a later one": 1_000} {
+	for name, foreign := range map[string]func(projections.State) any{
+		"without a number": func(s projections.State) any { s.Shape = 0; return s },
+		"a later one":      func(s projections.State) any { s.Shape = 1_000; return s },
+		"of fewer fields":  func(projections.State) any { return []any{1, 2} },
+	} {
 		t.Run(name, func(t *testing.T) {
 			h := copyOf(t, a.whole)
 			rows, was := h.rows(), filepath.Base(h.views())
 			h.changeViews(func(tx projections.Tx) error {
 				state, err := projections.LoadState(tx)
-				state.Shape = n
-				raw, encodeErr := cbor.Marshal(state)
+				raw, encodeErr := cbor.Marshal(foreign(state))
 				return errors.Join(err, encodeErr, tx.Set([]byte{1}, raw))
 			})
+			if v := decodeAs[verified](t, h.must("verify", "--json")); !v.OK {
+				t.Errorf("verify: %+v", v)
+			}
+			again := copyOf(t, h)
+			if code, out, errs := again.run("rebuild", "--json"); code != exitYes || decodeAs[rebuilt](t, out).Compared || !strings.Contains(errs, "of another shape") {
+				t.Errorf("rebuild: exit code %d, %s%s", code, out, errs)
+			}
 			e := startEngine(t, h)
-			e.errs.wait(t, fmt.Sprintf("the views are of shape %d", n))
-			e.errs.wait(t, "built anew from the book")
+			e.errs.wait(t, "the views are those of another version of the program; they were built anew from the book")
 			alice := reconnectAgent(t, h, "alice")
 			alice.beginRound(h, "go on")
 			alice.calls(1)

@@ -305,7 +305,11 @@ func (s *stores) openViews(cfg nodeConfig) error {
 			return err
 		}
 		s.aside = folder
-		s.rebuild("the view database did not open: " + err.Error())
+		why := "the view database did not open: " + err.Error()
+		if errors.Is(err, projections.ErrShape) {
+			why = "the views are those of another version of the program"
+		}
+		s.rebuild(why)
 	}
 	s.views, s.folder, err = newViews(cfg.dir, viewsOptions(cfg))
 	s.fresh = err == nil
@@ -327,7 +331,7 @@ func (s *stores) replaceViews(cfg nodeConfig, why error) error {
 
 func (s *stores) rebuild(why string) {
 	s.rebuilt = why
-	s.warnings = append(s.warnings, why+"; it was built anew from the book")
+	s.warnings = append(s.warnings, why+"; they were built anew from the book")
 }
 
 // adopt puts new views in use, once they are proven, and sets those aside that
