@@ -31,17 +31,21 @@ func (a *Act) done(at events.Record) { a.Answer.send(Done{Seq: at.Seq, Changed: 
 type LoadCatalog struct {
 	Act
 	Next *policy.Compiled
+
+	unkept error // why the catalog's bytes could not be kept
 }
+
+// prepare keeps the bytes, so that the loop does not wait for the disk; those of a
+// catalog that is not loaded go as an orphan.
+func (l *LoadCatalog) prepare(e *Engine) { _, l.unkept = e.cfg.Blobs.Put(l.Next.Canonical()) }
 
 func (l *LoadCatalog) decide(e *Engine, c *cycle) (plan, error) {
 	facts, no := policy.LoadCatalog(c.catalog, policy.CatalogRequest{By: l.By, Approves: l.Approves, Next: l.Next})
 	if no != nil {
 		return l.no("catalog", string(l.Next.Digest()), *no), nil
 	}
-	if len(facts) > 0 {
-		if _, err := e.cfg.Blobs.Put(l.Next.Canonical()); err != nil {
-			return plan{release: func(events.Record) { l.refuse("degraded", "the catalog cannot be kept: "+err.Error()) }}, nil
-		}
+	if len(facts) > 0 && l.unkept != nil {
+		return plan{release: func(events.Record) { l.refuse("degraded", "the catalog cannot be kept: "+l.unkept.Error()) }}, nil
 	}
 	p := plan{actor: l.By, facts: facts}
 	if len(facts) > 0 {

@@ -133,6 +133,9 @@ func (e *Engine) Submit(ctx context.Context, c Command) error {
 		return ErrStopped
 	default:
 	}
+	if p, ok := c.(interface{ prepare(*Engine) }); ok {
+		p.prepare(e)
+	}
 	select {
 	case e.in <- c:
 	case <-e.done:
