@@ -407,6 +407,9 @@ func refusePrivate(g *gate) *refused {
 // of the round; all that there are hold.
 func refusePrincipal(g *gate) *refused {
 	round := g.facts.Round
+	if round.Principal.Kind == events.PrincipalSelf && !g.agent.SelfRounds {
+		return deny(events.LayerPrincipal, "self", "the catalog in force does not let this agent begin rounds by itself any more")
+	}
 	for _, p := range []struct {
 		who string
 		rights

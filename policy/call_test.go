@@ -65,7 +65,7 @@ func TestDecideCall(t *testing.T) {
 		{"phase 1 offers reading", func(c *Catalog, r *CallRequest, _ *CallFacts) { c.Phase, r.Tool.Name = 1, "file.read" }, allow},
 		{"not in the catalog", func(c *Catalog, _ *CallRequest, _ *CallFacts) { delete(c.Agents, "alice") }, "deny role catalog"},
 		{"released", func(_ *Catalog, _ *CallRequest, f *CallFacts) { f.Agent.Enrolled = false }, "deny role enrolled"},
-		{"no grant", func(c *Catalog, _ *CallRequest, _ *CallFacts) { c.Agents["alice"] = Agent{"reader", key(1)} }, "deny role grant"},
+		{"no grant", func(c *Catalog, _ *CallRequest, _ *CallFacts) { c.Agents["alice"] = Agent{Role: "reader", Key: key(1)} }, "deny role grant"},
 		{"O-P25 path leaves", func(_ *Catalog, r *CallRequest, _ *CallFacts) {
 			*r = request("file.write", "a", "../AgentSettings.json")
 		}, "deny role workspace"},

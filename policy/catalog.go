@@ -95,6 +95,9 @@ type Role struct {
 type Agent struct {
 	Role string           `json:"role"`
 	Key  events.PublicKey `json:"key"`
+	// SelfRounds lets the agent begin rounds by itself. No channel may serve such an
+	// agent: it could go on by itself with what a guest asked for.
+	SelfRounds bool `json:"self_rounds,omitzero"`
 }
 
 // Channel is what brings inputs to agents.

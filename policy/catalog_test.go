@@ -48,7 +48,7 @@ func TestCompileFaults(t *testing.T) {
 		{"O-R25 reserved and malformed names", func(c *Catalog) {
 			c.Profiles["human"], c.Profiles["Default "] = Profile{}, Profile{}
 			c.Roles["engine"] = Role{}
-			c.Agents["admin"], c.Agents["a b"] = Agent{"reader", key(20)}, Agent{"reader", key(21)}
+			c.Agents["admin"], c.Agents["a b"] = Agent{Role: "reader", Key: key(20)}, Agent{Role: "reader", Key: key(21)}
 		}, "profiles.Default  profiles.human roles.engine agents.a b agents.admin"},
 		{"kinds that cannot come over a channel", func(c *Catalog) {
 			c.Channels["bot"] = Channel{Key: key(4), Guest: Guest{Kind: "internal"}, Senders: map[string]Sender{
@@ -66,7 +66,7 @@ func TestCompileFaults(t *testing.T) {
 		{"one key for two entries", func(c *Catalog) { c.Channels["bot"] = Channel{Key: key(1)} }, "channels.bot.key"},
 		{"one key for a person's two", func(c *Catalog) { c.People["anna"] = Person{Key: key(5), ApproveKey: key(5)} }, "people.anna.approve_key"},
 		{"malformed keys", func(c *Catalog) {
-			c.Agents["bob"] = Agent{"reader", key(2)[:55]}
+			c.Agents["bob"] = Agent{Role: "reader", Key: key(2)[:55]}
 			c.People["olga"] = Person{Key: "S" + key(7)[1:], ApproveKey: key(9) + "A"}
 			c.People["sven"] = Person{Key: events.PublicKey(strings.ToLower(string(key(8))))}
 		}, "agents.bob.key people.olga.key people.olga.approve_key people.sven.key"},

@@ -317,6 +317,7 @@ func (d *diff) agent(path, _ string, x, y Agent) {
 		d.add(path+".role", "changed from "+x.Role+" to "+y.Role, !d.next.roles[y.Role].within(d.old.roles[x.Role]))
 	}
 	d.value(path+".key", string(x.Key), string(y.Key))
+	d.flag(path+".self_rounds", x.SelfRounds, y.SelfRounds)
 }
 
 func (d *diff) channel(path, id string, x, y Channel) {

@@ -19,11 +19,11 @@ func TestCompare(t *testing.T) {
 		widens bool
 	}{
 		{"nothing", nil, func(*Catalog) {}, "", false},
-		{"agent added", nil, func(c *Catalog) { c.Agents["carl"] = Agent{"reader", key(20)} }, "agents.carl added (role reader)", true},
+		{"agent added", nil, func(c *Catalog) { c.Agents["carl"] = Agent{Role: "reader", Key: key(20)} }, "agents.carl added (role reader)", true},
 		{"agent removed", nil, func(c *Catalog) { delete(c.Agents, "alice") }, "agents.alice removed (role worker)", false},
-		{"role of an agent, less", nil, func(c *Catalog) { c.Agents["alice"] = Agent{"reader", key(1)} }, "agents.alice.role changed from worker to reader", false},
-		{"role of an agent, more", nil, func(c *Catalog) { c.Agents["bob"] = Agent{"worker", key(2)} }, "agents.bob.role changed from reader to worker", true},
-		{"key of an agent", nil, func(c *Catalog) { c.Agents["bob"] = Agent{"reader", key(20)} }, "agents.bob.key changed", true},
+		{"role of an agent, less", nil, func(c *Catalog) { c.Agents["alice"] = Agent{Role: "reader", Key: key(1)} }, "agents.alice.role changed from worker to reader", false},
+		{"role of an agent, more", nil, func(c *Catalog) { c.Agents["bob"] = Agent{Role: "worker", Key: key(2)} }, "agents.bob.role changed from reader to worker", true},
+		{"key of an agent", nil, func(c *Catalog) { c.Agents["bob"] = Agent{Role: "reader", Key: key(20)} }, "agents.bob.key changed", true},
 		{"phase down", nil, func(c *Catalog) { c.Phase = 0 }, "phase changed from 2 to 1", false},
 		{"phase up", func(c *Catalog) { c.Phase = 0 }, func(c *Catalog) { c.Phase = 2 }, "phase changed from 1 to 2", true},
 		{"tool out of a scope", nil, func(c *Catalog) { c.Scopes["reading"] = Scope{[]string{"file.read"}} }, "scopes.reading.tools loses file.list", false},

@@ -108,6 +108,14 @@ func (v *checker) agent(path string, id events.AgentID, a Agent) {
 		v.fault(path+".role", "the role %s is not declared under roles", events.Quote(a.Role))
 	}
 	v.key(path+".key", a.Key)
+	if !a.SelfRounds {
+		return
+	}
+	for _, ch := range inOrder(v.c.Channels) {
+		if v.c.Channels[ch].serves(id) {
+			v.fault(path+".self_rounds", "the channel %s serves this agent: one that begins rounds by itself could go on with what somebody else asked for", ch)
+		}
+	}
 }
 
 func (v *checker) channel(path string, id events.ChannelID, ch Channel) {
@@ -371,9 +379,13 @@ func (v *checker) policy(at string, p Policy) {
 	v.rules(at+".deny", p.Deny, denying)
 }
 
-// talkers are the principals of all channels, their guests too.
+// talkers are the principals of all channels, their guests too, and the agents that
+// begin rounds by themselves.
 func (c *Catalog) talkers() map[string]bool {
 	known := map[string]bool{}
+	for id, a := range c.Agents {
+		known[string(id)] = a.SelfRounds
+	}
 	for id, ch := range c.Channels {
 		known[string(id)+guestSuffix] = true
 		for _, s := range ch.Senders {

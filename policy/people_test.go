@@ -30,12 +30,12 @@ func TestEnrolments(t *testing.T) {
 		{"a released id never comes back", func(c *Catalog) {
 			delete(c.Agents, "bob")
 			delete(c.Channels, "bot")
-			add("dead", Agent{"worker", key(31)})(c)
-			add("gone", Agent{"worker", key(30)})(c)
+			add("dead", Agent{Role: "worker", Key: key(31)})(c)
+			add("gone", Agent{Role: "worker", Key: key(30)})(c)
 		}, nil},
 		{"another key and another role", func(c *Catalog) {
-			add("alice", Agent{"worker", key(40)})(c)
-			add("gone", Agent{"reader", key(30)})(c)
+			add("alice", Agent{Role: "worker", Key: key(40)})(c)
+			add("gone", Agent{Role: "reader", Key: key(30)})(c)
 		}, []Enrolment{
 			{"alice", events.AgentEnrolled{Role: "worker", Key: key(40)}},
 			{"bob", events.AgentEnrolled{Role: "reader", Key: key(2)}},
@@ -57,7 +57,7 @@ func TestEnrolmentsSettle(t *testing.T) {
 		book := map[events.AgentID]KnownAgent{}
 		for i, id := range ids {
 			if rapid.Bool().Draw(t, "in catalog") {
-				cat.Agents[id] = Agent{rapid.SampledFrom([]string{"worker", "reader"}).Draw(t, "role"), key(40 + i)}
+				cat.Agents[id] = Agent{Role: rapid.SampledFrom([]string{"worker", "reader"}).Draw(t, "role"), Key: key(40 + i)}
 			}
 			if rapid.Bool().Draw(t, "known") {
 				book[id] = KnownAgent{id, rapid.Bool().Draw(t, "released"), key(40 + rapid.IntRange(0, 9).Draw(t, "key")), "worker"}

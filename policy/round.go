@@ -9,10 +9,12 @@ import (
 	"gatebook/events"
 )
 
-// RoundRequest is a channel's wish to begin a round.
+// RoundRequest is a wish to begin a round: a channel's, or, with Self, the agent's
+// own, which names no channel, no sender and no profile.
 type RoundRequest struct {
 	Channel events.ChannelID
 	Agent   events.AgentID
+	Self    bool
 	// Round and NewConversation are fresh ids to use if the wish is granted.
 	Round           events.RoundID
 	NewConversation events.ConversationID
@@ -57,9 +59,12 @@ type RoundDecision struct {
 	Refusal *Refusal
 }
 
-// RoundEndRequest is a wish to end a round.
+// RoundEndRequest is a wish to end a round, of the channel that began it or, with
+// Self, of the agent that did.
 type RoundEndRequest struct {
 	Channel    events.ChannelID
+	Agent      events.AgentID
+	Self       bool
 	Round      events.RoundID
 	HandleHash events.Digest
 	End        events.RoundEnd
@@ -69,7 +74,7 @@ type RoundEndRequest struct {
 // guestSuffix makes a channel's guest out of the channel's id.
 const guestSuffix = "-guest"
 
-// BeginRound answers a channel's wish. A repeated wish gives the same round and
+// BeginRound answers the wish. A repeated wish gives the same round and
 // no events; a granted one gives conversation.opened (where it is new),
 // round.begun and, where what was asked for is not had, profile.defaulted, all
 // about req.Agent.
@@ -77,11 +82,10 @@ func BeginRound(c *Compiled, req RoundRequest, f RoundBeginFacts) RoundDecision 
 	if no := checkBegin(req); no != nil {
 		return RoundDecision{Refusal: no}
 	}
-	ch, no := serves(c, req, f.Agent)
+	principal, most, no := party(c, req, f.Agent)
 	if no != nil {
 		return RoundDecision{Refusal: no}
 	}
-	principal, most := talks(ch, req.Channel, req.Sender)
 	effective, why := c.sessionProfile(req.Profile, most)
 	if same := f.SameHandle; same.Round != "" {
 		if sameBegin(req, same, principal, effective) {
@@ -152,6 +156,37 @@ func checkBegin(req RoundRequest) *Refusal {
 	return nil
 }
 
+// party says who talks in such a round and the most profile of it, or why there
+// can be none; empty where the agent's longtime profile decides.
+func party(c *Compiled, req RoundRequest, agent AgentFacts) (events.Principal, string, *Refusal) {
+	if req.Self {
+		return events.Principal{ID: string(req.Agent), Kind: events.PrincipalSelf}, "", mayBeginItself(c, req, agent)
+	}
+	ch, no := serves(c, req, agent)
+	if no != nil {
+		return events.Principal{}, "", no
+	}
+	principal, most := talks(ch, req.Channel, req.Sender)
+	return principal, most, nil
+}
+
+// mayBeginItself refuses an agent whose entry does not say that it may, and a wish
+// that claims what only a channel can say.
+func mayBeginItself(c *Compiled, req RoundRequest, agent AgentFacts) *Refusal {
+	switch {
+	case c == nil || !agent.Enrolled || !c.catalog.Agents[req.Agent].SelfRounds:
+		return refuse(CodeNotAllowed, "this agent may not begin a round by itself: a channel begins its rounds; where none serves it, its entry in the catalog can say self_rounds: true")
+	case req.Channel != "" || req.Sender != "" || req.SenderText != "" || req.Profile != "":
+		return refuse(CodeInvalid, "a round that an agent begins by itself has no channel, no sender and no profile of its own")
+	}
+	return nil
+}
+
+// serves says that the channel may begin rounds for the agent.
+func (ch Channel) serves(agent events.AgentID) bool {
+	return slices.Contains(ch.Agents, "*") || slices.Contains(ch.Agents, string(agent))
+}
+
 // serves gives the channel, if it is there and serves the agent. An agent that
 // does not exist and one of other channels get the same answer.
 func serves(c *Compiled, req RoundRequest, agent AgentFacts) (Channel, *Refusal) {
@@ -163,8 +198,7 @@ func serves(c *Compiled, req RoundRequest, agent AgentFacts) (Channel, *Refusal)
 		return Channel{}, refuse(CodeNotAllowed, "the catalog in force has no channel of this id; an approver can add it with gatebook channel add")
 	}
 	_, known := c.catalog.Agents[req.Agent]
-	given := slices.Contains(ch.Agents, "*") || slices.Contains(ch.Agents, string(req.Agent))
-	if !known || !given || !agent.Enrolled {
+	if !known || !ch.serves(req.Agent) || !agent.Enrolled {
 		return Channel{}, refuse(CodeUnknownAgent, "there is no enrolled agent "+events.Quote(string(req.Agent))+" that this channel serves: gatebook agent list names the enrolled ones, the channel's entry in the catalog those it serves")
 	}
 	return ch, nil
@@ -213,19 +247,27 @@ func (c *Compiled) sessionProfile(asked, most string) (effective, why string) {
 	return asked, ""
 }
 
-// EndRound answers a channel's wish to end a round: it must be the channel that
-// began it, with its handle. A round that does not exist, one of another channel
-// and a wrong handle get the same answer.
+// EndRound answers the wish to end a round: it must be of the party that began it,
+// with its handle. A round that does not exist, one of somebody else and a wrong
+// handle get the same answer.
 func EndRound(req RoundEndRequest, round RoundFacts) RoundDecision {
 	switch {
 	case req.End != events.RoundCompleted && req.End != events.RoundFailed && req.End != events.RoundCancelled:
 		return RoundDecision{Refusal: refuse(CodeInvalid, "end: want completed, failed or cancelled")}
-	case round.Round == "" || round.Round != req.Round || req.Channel == "" || round.Channel != req.Channel || !sameHandle(req.HandleHash, round.HandleHash):
-		return RoundDecision{Refusal: refuse(CodeNoRound, "this channel has no round of this id and handle")}
+	case round.Round == "" || round.Round != req.Round || !began(req, round) || !sameHandle(req.HandleHash, round.HandleHash):
+		return RoundDecision{Refusal: refuse(CodeNoRound, "you began no round of this id and handle")}
 	case !round.Open:
 		return RoundDecision{Refusal: &Refusal{Code: CodeRoundEnded, Reason: "the round " + string(round.Round) + " has ended already", Round: round.Round}}
 	}
 	return CloseRound(round, req.End, req.Reason)
+}
+
+// began says whether the round is one that the asker began.
+func began(req RoundEndRequest, round RoundFacts) bool {
+	if req.Self {
+		return round.Principal.Kind == events.PrincipalSelf && round.Channel == "" && req.Agent != "" && round.Agent == req.Agent
+	}
+	return req.Channel != "" && round.Channel == req.Channel
 }
 
 // CloseRound ends a round in the engine's own name, because its agent was

@@ -239,3 +239,135 @@ func TestMayAttach(t *testing.T) {
 		t.Errorf("%+v", e)
 	}
 }
+
+// selfish is the sample with an agent that begins its rounds by itself.
+func selfish(c *Catalog) {
+	c.Agents["solo"] = Agent{Role: "worker", Key: key(9), SelfRounds: true}
+	terminal := c.Channels["terminal"]
+	terminal.Agents = []string{"alice", "bob"}
+	c.Channels["terminal"] = terminal
+}
+
+func TestSelfRounds(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		edit func(*Catalog, *RoundRequest, *RoundBeginFacts)
+		want string
+	}{
+		{"control: new conversation", func(*Catalog, *RoundRequest, *RoundBeginFacts) {}, "conversation.opened round.begun"},
+		{"control: its own conversation", func(_ *Catalog, r *RoundRequest, f *RoundBeginFacts) {
+			r.Conversation, f.Conversation = "V1", ConversationFacts{Conversation: "V1", Agent: "solo"}
+		}, "round.begun"},
+		{"a conversation that a channel began", func(_ *Catalog, r *RoundRequest, f *RoundBeginFacts) {
+			r.Conversation, f.Conversation = "V1", ConversationFacts{Conversation: "V1", Agent: "solo", Channel: "terminal"}
+		}, "unknown_conversation"},
+		{"an agent that may not", func(_ *Catalog, r *RoundRequest, _ *RoundBeginFacts) { r.Agent = "alice" }, "not_allowed"},
+		{"an agent that is not there", func(_ *Catalog, r *RoundRequest, _ *RoundBeginFacts) { r.Agent = "carl" }, "not_allowed"},
+		{"released", func(_ *Catalog, _ *RoundRequest, f *RoundBeginFacts) { f.Agent.Enrolled = false }, "not_allowed"},
+		{"a sender claimed", func(_ *Catalog, r *RoundRequest, _ *RoundBeginFacts) { r.Sender = "anna" }, "invalid"},
+		{"a profile claimed", func(_ *Catalog, r *RoundRequest, _ *RoundBeginFacts) { r.Profile = "work" }, "invalid"},
+		{"a channel claimed", func(_ *Catalog, r *RoundRequest, _ *RoundBeginFacts) { r.Channel = "terminal" }, "invalid"},
+		{"repeat", func(_ *Catalog, _ *RoundRequest, f *RoundBeginFacts) {
+			f.SameHandle = RoundFacts{
+				Round: "R5", Agent: "solo", Conversation: "V1", HandleHash: handle, Open: true,
+				Principal: events.Principal{ID: "solo", Kind: events.PrincipalSelf},
+			}
+		}, "= R5"},
+		{"the handle of a round that a channel began", func(_ *Catalog, _ *RoundRequest, f *RoundBeginFacts) {
+			f.SameHandle = begun()
+			f.SameHandle.Agent = "solo"
+		}, "conflict"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			c, f := sample(), RoundBeginFacts{Agent: AgentFacts{Enrolled: true}}
+			selfish(&c)
+			req := RoundRequest{Self: true, Agent: "solo", Round: "R9", NewConversation: "V9", HandleHash: handle, Task: "tidy up"}
+			tc.edit(&c, &req, &f)
+			d := BeginRound(compiled(t, func(x *Catalog) { *x = c }), req, f)
+			if got := outcome(d); got != tc.want {
+				t.Fatalf("%s, want %s", got, tc.want)
+			}
+			for _, e := range d.Events {
+				if r, ok := e.(events.RoundBegun); ok && (r.Principal != events.Principal{ID: "solo", Kind: events.PrincipalSelf} || r.Effective != "" || r.Channel != "") {
+					t.Errorf("%+v", r)
+				}
+			}
+		})
+	}
+}
+
+func TestEndSelfRound(t *testing.T) {
+	own := RoundFacts{
+		Round: "R5", Agent: "solo", Conversation: "V1", HandleHash: handle, Open: true,
+		Principal: events.Principal{ID: "solo", Kind: events.PrincipalSelf},
+	}
+	channels := begun()
+	channels.Agent = "solo"
+	for _, tc := range []struct {
+		name  string
+		round RoundFacts
+		req   RoundEndRequest
+		want  string
+	}{
+		{"control: its own", own, RoundEndRequest{Self: true, Agent: "solo"}, "round.ended"},
+		{"another agent's", own, RoundEndRequest{Self: true, Agent: "alice"}, "no_round"},
+		{"one that a channel began for it", channels, RoundEndRequest{Self: true, Agent: "solo"}, "no_round"},
+		{"a channel, an agent's own", own, RoundEndRequest{Channel: "terminal"}, "no_round"},
+		{"a channel without a name", own, RoundEndRequest{}, "no_round"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			tc.req.Round, tc.req.HandleHash, tc.req.End = "R5", handle, events.RoundCompleted
+			if got := outcome(EndRound(tc.req, tc.round)); got != tc.want {
+				t.Errorf("%s, want %s", got, tc.want)
+			}
+		})
+	}
+}
+
+// The linter refuses what would let an agent go on with what a guest asked for.
+func TestNoChannelServesASelfishAgent(t *testing.T) {
+	for name, agents := range map[string][]string{"by name": {"solo"}, "with all others": {"*"}} {
+		c := sample()
+		selfish(&c)
+		terminal := c.Channels["terminal"]
+		terminal.Agents = agents
+		c.Channels["terminal"] = terminal
+		if _, err := Compile(c); err == nil || !strings.Contains(err.Error(), "agents.solo.self_rounds") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// A call in a round that the agent began by itself: the longtime profile decides,
+// private tools are not for it, and it ends with the catalog's word.
+func TestCallsInSelfRounds(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		edit func(*Catalog, *CallFacts)
+		want string
+	}{
+		{"control", func(*Catalog, *CallFacts) {}, "allow  "},
+		{"no longtime profile", func(_ *Catalog, f *CallFacts) { f.Agent.Longtime = "" }, "deny profile profile"},
+		{"a private tool", func(c *Catalog, _ *CallFacts) { c.Tools = map[string]Tool{"file.write": {Private: true}} }, "deny baseline private"},
+		{"a policy for the kind", func(c *Catalog, _ *CallFacts) {
+			c.Principals.Kinds = map[events.PrincipalKind]Policy{events.PrincipalSelf: {Deny: []Rule{{Tool: "file.write"}}}}
+		}, "deny principal deny"},
+		{"a policy for the agent as who talks", func(c *Catalog, _ *CallFacts) {
+			c.Principals.IDs = map[string]Policy{"solo": {Deny: []Rule{{Tool: "file.write"}}}}
+		}, "deny principal deny"},
+		{"the catalog does not say so any more", func(c *Catalog, _ *CallFacts) { c.Agents["solo"] = Agent{Role: "worker", Key: key(9)} }, "deny principal self"},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			c, f := sample(), facts()
+			selfish(&c)
+			f.Round.Agent, f.Round.Channel, f.Round.Session = "solo", "", ""
+			f.Round.Principal = events.Principal{ID: "solo", Kind: events.PrincipalSelf}
+			tc.edit(&c, &f)
+			req := request("file.write", "a")
+			req.Agent = "solo"
+			if got := verdict(DecideCall(compiled(t, func(x *Catalog) { *x = c }), req, f).Decided); got != tc.want {
+				t.Errorf("%s, want %s", got, tc.want)
+			}
+		})
+	}
+}

@@ -6,7 +6,7 @@ import (
 	"gatebook/projections"
 )
 
-// BeginRound is a channel's wish to begin a round.
+// BeginRound is a channel's or an agent's wish to begin a round.
 type BeginRound struct {
 	Request policy.RoundRequest // Round and NewConversation are given by the loop
 	Answer  Answer
@@ -29,9 +29,10 @@ func (b *BeginRound) decide(e *Engine, c *cycle) (plan, error) {
 		return plan{}, err
 	}
 	d := policy.BeginRound(c.catalog, b.Request, facts)
-	p := plan{agent: b.Request.Agent, actor: channelActor(b.Request.Channel), facts: d.Events}
+	who, account := asker(b.Request.Self, b.Request.Channel, b.Request.Agent)
+	p := plan{agent: b.Request.Agent, actor: who, facts: d.Events}
 	if d.Refusal != nil {
-		return reach(p.actor, policy.AccountChannels, "round.begin", string(b.Request.Agent), *d.Refusal, b.Answer), nil
+		return reach(who, account, "round.begin", string(b.Request.Agent), *d.Refusal, b.Answer), nil
 	}
 	p.release = func(events.Record) { e.answerRound(d.Round, len(d.Events) == 0, b.Answer) }
 	return p, nil
@@ -88,7 +89,7 @@ func (e *Engine) answerRound(id events.RoundID, repeated bool, answer Answer) {
 	})
 }
 
-// EndRound is a channel's wish to end a round.
+// EndRound is a channel's or an agent's wish to end a round.
 type EndRound struct {
 	Request policy.RoundEndRequest
 	Answer  Answer
@@ -104,9 +105,9 @@ func (r *EndRound) decide(e *Engine, c *cycle) (plan, error) {
 		return plan{}, err
 	}
 	d := policy.EndRound(r.Request, roundFacts(row))
-	who := channelActor(r.Request.Channel)
+	who, account := asker(r.Request.Self, r.Request.Channel, r.Request.Agent)
 	if d.Refusal != nil {
-		return reach(who, policy.AccountChannels, "round.end", string(r.Request.Round), *d.Refusal, r.Answer), nil
+		return reach(who, account, "round.end", string(r.Request.Round), *d.Refusal, r.Answer), nil
 	}
 	return plan{
 		agent: row.Agent, actor: who, facts: d.Events,
@@ -279,6 +280,10 @@ func (e *Engine) due() ([]Command, error) {
 	return work, nil
 }
 
-func channelActor(id events.ChannelID) events.Actor {
-	return events.Actor{Kind: events.ActorChannel, ID: string(id)}
+// asker is who wishes something about a round, and from which account.
+func asker(self bool, channel events.ChannelID, agent events.AgentID) (events.Actor, policy.Account) {
+	if self {
+		return agentActor(agent), policy.AccountAgents
+	}
+	return events.Actor{Kind: events.ActorChannel, ID: string(channel)}, policy.AccountChannels
 }

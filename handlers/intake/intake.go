@@ -240,10 +240,14 @@ func (i *Intake) command(m Message) engine.Command {
 		return i.orRefuse(account, who, m)(i.decodeOutcome(events.AgentID(who), m.Data, answer))
 	case account == policy.AccountAgents && verb == "attach":
 		return i.orRefuse(account, who, m)(i.decodeAttach(events.AgentID(who), m.Data, answer))
+	case account == policy.AccountAgents && verb == "round.begin":
+		return i.orRefuse(account, who, m)(i.decodeSelfBegin(events.AgentID(who), m.Data, answer))
+	case account == policy.AccountAgents && verb == "round.end":
+		return i.orRefuse(account, who, m)(i.decodeEnd(policy.RoundEndRequest{Self: true, Agent: events.AgentID(who)}, m.Data, answer))
 	case account == policy.AccountChannels && verb == "round.begin":
 		return i.orRefuse(account, who, m)(i.decodeBegin(events.ChannelID(who), m.Data, answer))
 	case account == policy.AccountChannels && verb == "round.end":
-		return i.orRefuse(account, who, m)(i.decodeEnd(events.ChannelID(who), m.Data, answer))
+		return i.orRefuse(account, who, m)(i.decodeEnd(policy.RoundEndRequest{Channel: events.ChannelID(who)}, m.Data, answer))
 	}
 	i.turnAway(account, who, m, codeUnknownVerb, "no such request: "+events.Quote(m.Subject))
 	return nil

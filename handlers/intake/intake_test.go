@@ -166,7 +166,7 @@ func TestRoundRecordsNoSecret(t *testing.T) {
 	if bad != nil || len(cmd.(*engine.BeginRound).Request.Task) > policy.MaxTask {
 		t.Errorf("a task that grows by its masks: %v", bad)
 	}
-	cmd, bad = r.decodeEnd("terminal", fmt.Appendf(nil, `{"round":%q,"handle_hash":%q,"end":"failed","reason":"password=hunter22"}`, aRound, aHash), nil)
+	cmd, bad = r.decodeEnd(policy.RoundEndRequest{Channel: "terminal"}, fmt.Appendf(nil, `{"round":%q,"handle_hash":%q,"end":"failed","reason":"password=hunter22"}`, aRound, aHash), nil)
 	if bad != nil || strings.Contains(cmd.(*engine.EndRound).Request.Reason, "hunter22") {
 		t.Errorf("the end is %+v, %v", cmd, bad)
 	}

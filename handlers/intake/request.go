@@ -50,6 +50,14 @@ type beginRequest struct {
 	Model        string `json:"model,omitzero"`
 }
 
+type selfBeginRequest struct {
+	Conversation string `json:"conversation,omitzero"`
+	Fresh        bool   `json:"fresh,omitzero"`
+	HandleHash   string `json:"handle_hash"`
+	Task         string `json:"task,omitzero"`
+	Model        string `json:"model,omitzero"`
+}
+
 type endRequest struct {
 	Round      string `json:"round"`
 	HandleHash string `json:"handle_hash"`
@@ -71,6 +79,14 @@ func ulidField[T events.ULIDForm](name, s string) (T, *policy.Malformed) {
 		return "", &policy.Malformed{Field: name, Reason: "want a ULID of 26 upper-case characters"}
 	}
 	return id, nil
+}
+
+// optionalULID is ulidField for a field that may be absent.
+func optionalULID[T events.ULIDForm](name, s string) (T, *policy.Malformed) {
+	if s == "" {
+		return "", nil
+	}
+	return ulidField[T](name, s)
 }
 
 // short bounds a free text.
@@ -175,13 +191,8 @@ func (i *Intake) decodeBegin(channel events.ChannelID, data []byte, answer engin
 		bad = firstFault(bad, &policy.Malformed{Field: "agent", Reason: "not an agent's id"})
 	}
 	bad = firstFault(bad, i.noSecret("agent", r.Agent, "")) // a refusal records it
-	var conversation events.ConversationID
-	if r.Conversation != "" {
-		var no *policy.Malformed
-		conversation, no = ulidField[events.ConversationID]("conversation", r.Conversation)
-		bad = firstFault(bad, no)
-	}
-	if bad != nil {
+	conversation, no := optionalULID[events.ConversationID]("conversation", r.Conversation)
+	if bad = firstFault(bad, no); bad != nil {
 		return nil, bad
 	}
 	return &engine.BeginRound{Answer: answer, Request: policy.RoundRequest{
@@ -193,7 +204,27 @@ func (i *Intake) decodeBegin(channel events.ChannelID, data []byte, answer engin
 	}}, nil
 }
 
-func (i *Intake) decodeEnd(channel events.ChannelID, data []byte, answer engine.Answer) (engine.Command, *policy.Malformed) {
+// decodeSelfBegin reads the wish of an agent that begins a round by itself. It has
+// no field for a sender or a profile: who talks is the agent.
+func (i *Intake) decodeSelfBegin(agent events.AgentID, data []byte, answer engine.Answer) (engine.Command, *policy.Malformed) {
+	var r selfBeginRequest
+	if bad := strictjson.Decode(data, &r); bad != nil {
+		return nil, bad
+	}
+	hash, bad := digestField("handle_hash", r.HandleHash)
+	conversation, no := optionalULID[events.ConversationID]("conversation", r.Conversation)
+	bad = firstFault(bad, no, short("task", r.Task, policy.MaxTask), short("model", r.Model, events.MaxName))
+	if bad != nil {
+		return nil, bad
+	}
+	return &engine.BeginRound{Answer: answer, Request: policy.RoundRequest{
+		Self: true, Agent: agent, Conversation: conversation, Fresh: r.Fresh, HandleHash: hash,
+		Task: i.text(r.Task, policy.MaxTask), Model: i.text(r.Model, events.MaxName),
+	}}, nil
+}
+
+// decodeEnd fills in the wish, which says already who asks.
+func (i *Intake) decodeEnd(wish policy.RoundEndRequest, data []byte, answer engine.Answer) (engine.Command, *policy.Malformed) {
 	var r endRequest
 	if bad := strictjson.Decode(data, &r); bad != nil {
 		return nil, bad
@@ -203,9 +234,8 @@ func (i *Intake) decodeEnd(channel events.ChannelID, data []byte, answer engine.
 	if bad = firstFault(bad, noHash, short("reason", r.Reason, maxReason)); bad != nil {
 		return nil, bad
 	}
-	return &engine.EndRound{Answer: answer, Request: policy.RoundEndRequest{
-		Channel: channel, Round: round, HandleHash: hash, End: events.RoundEnd(r.End), Reason: i.text(r.Reason, maxReason),
-	}}, nil
+	wish.Round, wish.HandleHash, wish.End, wish.Reason = round, hash, events.RoundEnd(r.End), i.text(r.Reason, maxReason)
+	return &engine.EndRound{Answer: answer, Request: wish}, nil
 }
 
 func digestField(name, s string) (events.Digest, *policy.Malformed) {

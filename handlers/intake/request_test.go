@@ -60,7 +60,10 @@ func FuzzRequests(f *testing.F) {
 			func() *policy.Malformed { _, bad := i.decodeOutcome("alice", data, nil); return bad },
 			func() *policy.Malformed { _, bad := i.decodeAttach("alice", data, nil); return bad },
 			func() *policy.Malformed { _, bad := i.decodeBegin("terminal", data, nil); return bad },
-			func() *policy.Malformed { _, bad := i.decodeEnd("terminal", data, nil); return bad },
+			func() *policy.Malformed {
+				_, bad := i.decodeEnd(policy.RoundEndRequest{Channel: "terminal"}, data, nil)
+				return bad
+			},
 		} {
 			if bad := decode(); bad != nil && (bad.Field == "" || bad.Reason == "") {
 				t.Errorf("a fault without field or reason: %+v", bad)
