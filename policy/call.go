@@ -410,22 +410,22 @@ func refusePrincipal(g *gate) *refused {
 	if round.Principal.Kind == events.PrincipalSelf && !g.agent.SelfRounds {
 		return deny(events.LayerPrincipal, "self", "the catalog in force does not let this agent begin rounds by itself any more")
 	}
-	for _, p := range []struct {
-		who string
+	for _, p := range [...]struct {
+		what, who string
 		rights
 	}{
-		{"the kind " + string(round.Principal.Kind), g.c.kinds[round.Principal.Kind]},
-		{"the principal " + events.Escape(round.Principal.ID), g.c.ids[round.Principal.ID]},
-		{"the channel " + string(round.Channel), g.c.channels[round.Channel]},
+		{"kind", string(round.Principal.Kind), g.c.kinds[round.Principal.Kind]},
+		{"principal", round.Principal.ID, g.c.ids[round.Principal.ID]},
+		{"channel", string(round.Channel), g.c.channels[round.Channel]},
 	} {
 		if l := p.deny.denial(g); l != nil {
-			return deny(events.LayerPrincipal, "deny", fmt.Sprintf("the policy for %s denies %s", p.who, l))
+			return deny(events.LayerPrincipal, "deny", fmt.Sprintf("the policy for the %s %s denies %s", p.what, events.Escape(p.who), l))
 		}
 		if p.allow == nil {
 			continue
 		}
 		if by, no := p.allow.grant(g); by == nil {
-			return deny(events.LayerPrincipal, cmp.Or(no, "only"), fmt.Sprintf("the policy for %s leaves only %s", p.who, p.allow))
+			return deny(events.LayerPrincipal, cmp.Or(no, "only"), fmt.Sprintf("the policy for the %s %s leaves only %s", p.what, events.Escape(p.who), p.allow))
 		}
 	}
 	return nil
