@@ -193,6 +193,8 @@ type catalogChange struct {
 	// Waits says why the change is not in force, and Next what puts it there.
 	Waits string `json:"waits,omitzero"`
 	Next  string `json:"next,omitzero"`
+	// Withdraw says how to take back an addition that waits.
+	Withdraw string `json:"withdraw,omitzero"`
 
 	widens bool // an operator alone cannot put it in force
 }
@@ -218,11 +220,28 @@ func (p *acting) change(ctx context.Context, entry string, edit func([]byte) ([]
 	if errors.Is(err, identity.ErrNoPassphrase) || errors.Is(err, errNoApprovingKey) {
 		out.Waits, err = err.Error(), nil // nobody here can approve
 	}
-	if out.Waits != "" {
+	if out.Waits != "" || err != nil && (out.Changed || out.widens) {
 		out.Next = p.approveCommand(out.widens)
 	}
-	if err != nil && out.Changed {
-		err = fmt.Errorf("%w\nthe change is in %s and waits for: %s", err, out.File, p.approveCommand(out.widens))
+	if err != nil && out.Next != "" {
+		err = fmt.Errorf("%w\nthe change is in %s and waits for: %s", err, out.File, out.Next)
+	}
+	return out, err
+}
+
+// add is change for a new entry. While it waits it can be taken back, and what it
+// gives or returns says how.
+func (p *acting) add(ctx context.Context, entry string, edit func([]byte) ([]byte, error)) (catalogChange, error) {
+	out, err := p.change(ctx, entry, edit)
+	if out.Next == "" {
+		return out, err
+	}
+	out.Withdraw = "take " + entry + " out of " + out.File
+	if id, ok := strings.CutPrefix(entry, "agents."); ok && (p.entry.Operator || p.entry.Approver) {
+		out.Withdraw = p.app.command("agent release " + id)
+	}
+	if err != nil {
+		err = fmt.Errorf("%w\nto take it back: %s", err, out.Withdraw)
 	}
 	return out, err
 }
@@ -299,11 +318,14 @@ func (a *App) sayChange(out catalogChange, done string) error {
 	}
 	switch {
 	case out.InForce && !out.Changed && out.Seq == 0:
-		fmt.Fprintf(a.Out, "%s already; nothing changed\n", done)
+		fmt.Fprintf(a.Out, "nothing changed: %s\n", done)
 	case out.InForce:
 		fmt.Fprintf(a.Out, "%s (event %d)\n", done, out.Seq)
 	default:
 		fmt.Fprintf(a.Out, "%s is in %s and waits for an approver (%s)\nto put it in force, an approver runs: %s\n", out.Entry, out.File, out.Waits, out.Next)
+		if out.Withdraw != "" {
+			fmt.Fprintf(a.Out, "to take it back: %s\n", out.Withdraw)
+		}
 		return errSaid
 	}
 	return nil

@@ -67,7 +67,7 @@ func (a *App) agentAdd(ctx context.Context, id events.AgentID, role string) erro
 	if _, ok := p.file.Roles[role]; !ok && len(p.file.Roles) > 0 {
 		return fmt.Errorf("the catalog has no role %s; it has %s", events.Quote(role), strings.Join(sorted(p.file.Roles), ", "))
 	}
-	out, err := p.change(ctx, "agents."+string(id), func(data []byte) ([]byte, error) {
+	out, err := p.add(ctx, "agents."+string(id), func(data []byte) ([]byte, error) {
 		return p.withKey(identity.AgentKey(p.dir.Keys(), id), func(key events.PublicKey) ([]byte, error) {
 			return config.AddAgent(data, id, policy.Agent{Role: role, Key: key}, toolNames(a.Extra)...)
 		})

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -13,6 +14,7 @@ import (
 	"gatebook/handlers/engine"
 	"gatebook/handlers/people"
 	"gatebook/infra/config"
+	"gatebook/infra/identity"
 	"gatebook/policy"
 )
 
@@ -23,7 +25,8 @@ func (a *App) agentReleaseCommand() *cobra.Command {
 		Short: "Let an agent go for good: its key, its rounds, its id",
 		Long: `Release an agent at once: its connections are cut, its running calls and open
 rounds end, and its id is never given again. Its entry and its id in the lists of
-channels are taken out of gatebook.yaml; its files and its history stay.
+channels are taken out of gatebook.yaml; its files and its history stay. An entry
+that only waits for an approver is taken out again, and its id stays free.
 
   gatebook agent release alice --reason "project is over"`,
 		Args:              args(cobra.ExactArgs(1)),
@@ -53,7 +56,7 @@ func (a *App) agentRelease(ctx context.Context, id events.AgentID, reason string
 	done := engine.Done{Seq: row.Seq}
 	if !row.Released { // a second run takes out what a first one left in the file
 		if done, err = p.act(ctx, "agent.release", false, people.ActRequest{Agent: id, Reason: reason}); err != nil {
-			return err
+			return p.unlessWaiting(ctx, id, err)
 		}
 	}
 	_ = os.Remove(roundPath(p.dir, id)) // its round has ended with it
@@ -72,6 +75,54 @@ func (a *App) agentRelease(ctx context.Context, id events.AgentID, reason string
 		fmt.Fprintf(a.Err, "gatebook: its entry is out of %s; that waits for %s (%s)\n", out.File, out.Next, out.Waits)
 	}
 	return nil
+}
+
+// unlessWaiting follows a refused release. Where the engine knows no such agent
+// and the file has its entry, that only waits, and goes out of the file.
+func (p *acting) unlessWaiting(ctx context.Context, id events.AgentID, refused error) error {
+	var no *problem
+	entry, inFile := p.file.Agents[id]
+	if !inFile || !errors.As(refused, &no) || no.Code != string(policy.CodeUnknownAgent) {
+		return refused
+	}
+	out, err := p.removeAgent(ctx, id)
+	if !out.Changed {
+		return fmt.Errorf("agent %s is not enrolled, and its entry is still in %s: %w", id, out.File, err)
+	}
+	path, err := p.removeUnusedKey(id, entry.Key)
+	if err != nil {
+		return err
+	}
+	if p.app.flags.json {
+		return p.app.printJSON(out)
+	}
+	fmt.Fprintf(p.app.Out, "agent %s is not enrolled; its entry is out of %s\n", id, out.File)
+	if path != "" {
+		fmt.Fprintf(p.app.Out, "its key, which was never used, is removed: %s\n", path)
+	}
+	return nil
+}
+
+// removeUnusedKey removes the key file of an agent that was never enrolled, where
+// it holds the key of the entry. Who may not see every agent does not know whether
+// this one was released, and its key stays.
+func (p *acting) removeUnusedKey(id events.AgentID, of events.PublicKey) (path string, err error) {
+	if !p.entry.Supervisor || !slices.Contains(p.entry.ObservableAgents, "*") {
+		return "", nil
+	}
+	path = identity.AgentKey(p.dir.Keys(), id)
+	key, err := identity.LoadKey(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	defer key.Wipe()
+	if key.Public() != of {
+		return "", nil
+	}
+	return path, os.Remove(path)
 }
 
 // removeAgent takes a released agent out of the catalog, also where channels name
@@ -96,7 +147,7 @@ func (a *App) sayDone(done engine.Done, what string) error {
 		return a.printJSON(done)
 	}
 	if !done.Changed {
-		fmt.Fprintln(a.Out, what+" already; nothing changed")
+		fmt.Fprintln(a.Out, "nothing changed: "+what)
 		return nil
 	}
 	fmt.Fprintf(a.Out, "%s (event %d)\n", what, done.Seq)

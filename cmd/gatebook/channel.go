@@ -66,7 +66,7 @@ func (a *App) channelAdd(cmd *cobra.Command, id events.ChannelID, entry policy.C
 		return err
 	}
 	defer p.close()
-	out, err := p.change(cmd.Context(), "channels."+string(id), func(data []byte) ([]byte, error) {
+	out, err := p.add(cmd.Context(), "channels."+string(id), func(data []byte) ([]byte, error) {
 		return p.withKey(identity.ChannelKey(p.dir.Keys(), id), func(key events.PublicKey) ([]byte, error) {
 			entry.Key = key
 			return config.AddChannel(data, id, entry, toolNames(a.Extra)...)

@@ -79,7 +79,7 @@ func (a *App) personAdd(ctx context.Context, id events.PersonID, entry policy.Pe
 			return err
 		}
 	}
-	out, err := p.change(ctx, "people."+string(id), func(data []byte) ([]byte, error) {
+	out, err := p.add(ctx, "people."+string(id), func(data []byte) ([]byte, error) {
 		return config.AddPerson(data, id, entry, toolNames(a.Extra)...)
 	})
 	if err != nil {
