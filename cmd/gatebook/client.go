@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -29,8 +30,8 @@ type client struct {
 	key    events.PublicKey
 }
 
-// connect reaches the engine of a folder with a key.
-func connect(dir *datadir.Dir, key *identity.Key, inbox string, more ...nats.Option) (*nats.Conn, error) {
+// connect reaches the engine of a folder with a key, which comes from the file.
+func connect(dir *datadir.Dir, key *identity.Key, file, inbox string, more ...nats.Option) (*nats.Conn, error) {
 	addr, err := dir.ReadAddress()
 	if err != nil {
 		return nil, fmt.Errorf("%w: none ever ran on %s: start one with gatebook serve (%w)", errUnreachable, dir.Path(), err)
@@ -38,12 +39,27 @@ func connect(dir *datadir.Dir, key *identity.Key, inbox string, more ...nats.Opt
 	opts := append(identity.Options(key, inbox), nats.Timeout(3*time.Second), nats.NoReconnect())
 	conn, err := nats.Connect("nats://"+addr, append(opts, more...)...)
 	if errors.Is(err, nats.ErrAuthorization) {
-		return nil, fmt.Errorf("the engine at %s does not know this key: it is not in the catalog in force, or was released", addr)
+		return nil, fmt.Errorf("the engine at %s %w in %s: it is not in the catalog in force, or was released", addr, errUnknownKey, file)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%w at %s: start it with gatebook serve (%w)", errUnreachable, addr, err)
 	}
 	return conn, nil
+}
+
+// errUnknownKey says that the engine takes no connection with the key.
+var errUnknownKey = errors.New("does not know the key")
+
+// otherKeys says after an unknown key of a person how another one is named.
+func otherKeys(err error, who events.PersonID, people *identity.People) error {
+	if !errors.Is(err, errUnknownKey) {
+		return err
+	}
+	err = fmt.Errorf("%w\n--keys names another folder of keys, --as another person whose keys it holds", err)
+	if path := people.ApprovePath(who); exists(path) {
+		err = fmt.Errorf("%w\nthe approving key of %s in %s is another key, and is not tried in its place", err, who, path)
+	}
+	return err
 }
 
 // ask sends a request and decodes the answer into what is given. A refusal is an
@@ -113,7 +129,8 @@ func (a *App) person() (events.PersonID, *identity.People, error) {
 		if err != nil {
 			return "", nil, usageError{err}
 		}
-		return id, people, nil
+		people, err = a.keysOf(id, people, dir)
+		return id, people, err
 	}
 	entries, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -134,6 +151,19 @@ func (a *App) person() (events.PersonID, *identity.People, error) {
 	return "", nil, usageError{fmt.Errorf("%s holds keys of several people (%s): say who acts with --as", dir, strings.Join(found, ", "))}
 }
 
+// keysOf are the keys of a named person: among one's own, or in the folder below
+// where person add makes those of others.
+func (a *App) keysOf(id events.PersonID, own *identity.People, dir string) (*identity.People, error) {
+	if exists(own.KeyPath(id)) {
+		return own, nil
+	}
+	theirs, err := identity.NewPeople(filepath.Join(dir, string(id)), a.WorkFactor)
+	if err == nil && !exists(theirs.KeyPath(id)) {
+		err = fmt.Errorf("there is no key of %s: neither %s nor %s is there; --keys names another folder", id, own.KeyPath(id), theirs.KeyPath(id))
+	}
+	return theirs, err
+}
+
 // reader connects with a person's key to read and operate. kind is "view" or
 // "control".
 func (a *App) reader(kind string) (*client, error) {
@@ -149,9 +179,9 @@ func (a *App) reader(kind string) (*client, error) {
 	if err != nil {
 		return nil, err
 	}
-	conn, err := connect(dir, key, policy.InboxOf(string(who)))
+	conn, err := connect(dir, key, people.KeyPath(who), policy.InboxOf(string(who)))
 	if err != nil {
-		return nil, err
+		return nil, otherKeys(err, who, people)
 	}
 	return &client{conn, kind + "." + string(who) + ".", key.Public()}, nil
 }
@@ -184,7 +214,7 @@ func (a *App) approver(ctx context.Context, needs string) (*client, error) {
 		return nil, err
 	}
 	defer key.Wipe()
-	conn, err := connect(dir, key, policy.ApproveInboxOf(string(who)))
+	conn, err := connect(dir, key, path, policy.ApproveInboxOf(string(who)))
 	if err != nil {
 		return nil, err
 	}
@@ -197,11 +227,12 @@ func (a *App) agent(id events.AgentID, more ...nats.Option) (*client, error) {
 	if err != nil {
 		return nil, err
 	}
-	key, err := identity.LoadKey(identity.AgentKey(dir.Keys(), id))
+	path := identity.AgentKey(dir.Keys(), id)
+	key, err := identity.LoadKey(path)
 	if err != nil {
 		return nil, fmt.Errorf("the key of agent %s: %w", id, err)
 	}
-	conn, err := connect(dir, key, policy.InboxOf(string(id)), more...)
+	conn, err := connect(dir, key, path, policy.InboxOf(string(id)), more...)
 	if err != nil {
 		return nil, err
 	}
@@ -214,11 +245,12 @@ func (a *App) channel(id events.ChannelID) (*client, error) {
 	if err != nil {
 		return nil, err
 	}
-	key, err := identity.LoadKey(identity.ChannelKey(dir.Keys(), id))
+	path := identity.ChannelKey(dir.Keys(), id)
+	key, err := identity.LoadKey(path)
 	if err != nil {
 		return nil, fmt.Errorf("the key of channel %s: %w", id, err)
 	}
-	conn, err := connect(dir, key, policy.InboxOf(string(id)))
+	conn, err := connect(dir, key, path, policy.InboxOf(string(id)))
 	if err != nil {
 		return nil, err
 	}

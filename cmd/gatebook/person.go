@@ -32,7 +32,8 @@ func (a *App) personAddCommand() *cobra.Command {
 agent add does.
 
 The person's keys are made in a folder of their name below the keys folder, with
-a passphrase of their own for an approver; the person works with --keys FOLDER.
+a passphrase of their own for an approver; the person works with --keys FOLDER,
+or from here with --as ID.
 Better: the person makes the keys, and you give only the public halves.
 
   gatebook person add bob --supervisor --observe alice
@@ -86,7 +87,7 @@ func (a *App) personAdd(ctx context.Context, id events.PersonID, entry policy.Pe
 		return err
 	}
 	if folder != "" {
-		fmt.Fprintf(a.Err, "gatebook: the keys of %s are in %s; %[1]s names it with --keys\n", id, folder)
+		fmt.Fprintf(a.Err, "gatebook: the keys of %s are in %s; %[1]s names it with --keys, or --as %[1]s here\n", id, folder)
 	}
 	return a.sayChange(out, fmt.Sprintf("person %s is in force", id))
 }

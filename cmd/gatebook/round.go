@@ -59,9 +59,9 @@ handle is kept in a file of the data folder, where call and round end find it.
 				return usageError{fmt.Errorf("--conversation: %w", err)}
 			}
 			if q.Sender == "" {
-				who, _, err := a.person()
+				who, err := a.talker()
 				if err != nil {
-					return fmt.Errorf("who is talking? %w; or say it with --sender", err)
+					return err
 				}
 				q.Sender = string(who)
 			}
@@ -81,6 +81,25 @@ handle is kept in a file of the data folder, where call and round end find it.
 	a.completeFlag(cmd, "channel", channelsOf)
 	a.completeFlag(cmd, "profile", profilesOf)
 	return cmd
+}
+
+// talker is the acting person, who needs no key to talk where --as names them.
+func (a *App) talker() (events.PersonID, error) {
+	if a.flags.as != "" {
+		who, err := events.ParsePersonID(a.flags.as)
+		if err != nil {
+			return "", usageError{err}
+		}
+		return who, nil
+	}
+	if _, err := a.folder(); err != nil {
+		return "", err // where there is no data folder nobody has keys yet
+	}
+	who, _, err := a.person()
+	if err != nil {
+		return "", fmt.Errorf("who is talking? %w; or say it with --sender", err)
+	}
+	return who, nil
 }
 
 func agentFlag(s string) (events.AgentID, error) {
