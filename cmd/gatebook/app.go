@@ -162,7 +162,7 @@ func (a *App) people() (*identity.People, string, error) {
 func (a *App) folder() (*datadir.Dir, error) {
 	dir, err := datadir.Open(a.flags.dir, false)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("there is no data folder at %s: gatebook serve makes one, --dir names another (%w)", a.flags.dir, err)
+		return nil, fmt.Errorf("there is no data folder at %s: gatebook serve and gatebook init make one, --dir names another (%w)", a.flags.dir, err)
 	}
 	return dir, err
 }

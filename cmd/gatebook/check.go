@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"path/filepath"
 
 	"github.com/spf13/cobra"
@@ -42,11 +43,13 @@ own, with file, line and column. Without FILE it is the data folder's.
 			if schema {
 				return a.printSchema(given)
 			}
-			file := filepath.Join(a.flags.dir, config.FileName)
 			if len(given) > 0 {
-				file = given[0]
+				return a.check(given[0])
 			}
-			return a.check(file)
+			if _, err := a.folder(); errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
+			return a.check(filepath.Join(a.flags.dir, config.FileName))
 		},
 	}
 	cmd.Flags().BoolVar(&schema, "schema", false, "print the JSON Schema of the catalog file")
