@@ -165,9 +165,13 @@ func (p *acting) findAgent(ctx context.Context, id events.AgentID) (row people.A
 	if !p.entry.Supervisor {
 		return row, false, nil
 	}
+	return findAgent(ctx, p.read, id)
+}
+
+func findAgent(ctx context.Context, c *client, id events.AgentID) (row people.Agent, found bool, err error) {
 	for after := id[:len(id)-1]; ; { // every id from here on, in order
 		var page people.AgentsAnswer
-		if err := p.read.ask(ctx, "agents", people.ListRequest{After: after}, &page); err != nil {
+		if err := c.ask(ctx, "agents", people.ListRequest{After: after}, &page); err != nil {
 			return row, false, err
 		}
 		for _, row := range page.Agents {

@@ -20,6 +20,7 @@ import (
 type auditFlags struct {
 	agent, tool, status, round, since, until string
 	limit                                    int
+	before                                   events.Seq
 	follow, wide                             bool
 }
 
@@ -61,6 +62,7 @@ call that was printed while it ran gets a second line when it ends.
 	g.StringVar(&f.since, "since", "", "decided at this time or later")
 	g.StringVar(&f.until, "until", "", "decided before this time")
 	g.IntVar(&f.limit, "limit", 50, "how many")
+	g.Uint64Var((*uint64)(&f.before), "before", 0, "older than this event: the next page")
 	g.BoolVar(&f.follow, "follow", false, "go on with new calls as they come")
 	g.BoolVar(&f.wide, "wide", false, "more columns, and nothing cut")
 	a.completeFlag(cmd, "agent", agentsOf)
@@ -81,7 +83,7 @@ func statuses() []string {
 
 // auditRequest reads the filters; its errors are of usage.
 func (a *App) auditRequest(f auditFlags) (people.AuditRequest, error) {
-	q := people.AuditRequest{Tool: f.tool, Status: events.Status(f.status), Agent: events.AgentID(f.agent), Round: events.RoundID(f.round)}
+	q := people.AuditRequest{Tool: f.tool, Status: events.Status(f.status), Agent: events.AgentID(f.agent), Round: events.RoundID(f.round), Before: f.before}
 	var errs []error
 	if f.agent != "" {
 		_, err := events.ParseAgentID(f.agent)
@@ -104,8 +106,8 @@ func (a *App) auditRequest(f auditFlags) (people.AuditRequest, error) {
 	if q.Until != 0 && q.Since >= q.Until {
 		errs = append(errs, errors.New("--since is not before --until: nothing can lie between"))
 	}
-	if f.follow && f.until != "" {
-		errs = append(errs, errors.New("--until does not go with --follow"))
+	if f.follow && (f.until != "" || f.before != 0) {
+		errs = append(errs, errors.New("--until and --before do not go with --follow"))
 	}
 	return q, errors.Join(append(errs, err)...)
 }
@@ -114,6 +116,9 @@ func (a *App) audit(ctx context.Context, c *client, q people.AuditRequest, f aud
 	all, err := newest(ctx, c, q, f.limit)
 	if err != nil {
 		return err
+	}
+	if len(all.Calls) == 0 {
+		a.sayNone(ctx, c, "calls", q.Agent)
 	}
 	if a.flags.json {
 		return a.printJSON(all)
@@ -125,8 +130,13 @@ func (a *App) audit(ctx context.Context, c *client, q people.AuditRequest, f aud
 	if err := a.table(auditHead(f.wide), rows); err != nil || all.Next == 0 {
 		return err
 	}
-	fmt.Fprintf(a.Err, "gatebook: there are more: --limit %d shows them\n", 4*f.limit)
+	a.sayMore(all.Next)
 	return nil
+}
+
+// sayMore says beside a page how to go on from it.
+func (a *App) sayMore(next events.Seq) {
+	fmt.Fprintf(a.Err, "gatebook: there are more: --before %d goes on, a larger --limit shows more at once\n", next)
 }
 
 // newest pages until there are limit calls or no more. AsOf is of the first page;

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"strings"
@@ -35,6 +36,18 @@ func (a *App) table(head []string, rows [][]string) error {
 		fmt.Fprintln(w, strings.Join(row, "\t"))
 	}
 	return w.Flush()
+}
+
+// sayNone says beside an empty answer that nothing matches. An agent that the
+// person may not observe is the same as one that does not exist.
+func (a *App) sayNone(ctx context.Context, c *client, what string, agent events.AgentID) {
+	why := "no " + what + " match"
+	if agent != "" {
+		if _, found, err := findAgent(ctx, c, agent); err == nil && !found {
+			why = "there is no agent " + string(agent) + " that you may see"
+		}
+	}
+	fmt.Fprintln(a.Err, "gatebook: "+why)
 }
 
 // when prints a time in the person's zone, or UTC.

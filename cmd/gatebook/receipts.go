@@ -16,6 +16,7 @@ import (
 
 func (a *App) receiptsCommand() *cobra.Command {
 	var agent, round string
+	var before events.Seq
 	limit := 20
 	cmd := &cobra.Command{
 		Use:   "receipts",
@@ -29,6 +30,7 @@ func (a *App) receiptsCommand() *cobra.Command {
 			if err != nil {
 				return usageError{err}
 			}
+			q.Before = before
 			c, err := a.reader("view")
 			if err != nil {
 				return err
@@ -41,6 +43,7 @@ func (a *App) receiptsCommand() *cobra.Command {
 	f.StringVar(&agent, "agent", "", "only this agent's")
 	f.StringVar(&round, "round", "", "only this round's")
 	f.IntVar(&limit, "limit", limit, "how many")
+	f.Uint64Var((*uint64)(&before), "before", 0, "older than this event: the next page")
 	a.completeFlag(cmd, "agent", agentsOf)
 	return cmd
 }
@@ -83,6 +86,9 @@ func (a *App) receipts(ctx context.Context, c *client, q people.ListRequest, lim
 			break
 		}
 	}
+	if len(all.Receipts) == 0 {
+		a.sayNone(ctx, c, "rounds", q.Agent)
+	}
 	if a.flags.json {
 		return a.printJSON(all)
 	}
@@ -93,6 +99,9 @@ func (a *App) receipts(ctx context.Context, c *client, q people.ListRequest, lim
 		if err := a.printReceipt(r); err != nil {
 			return err
 		}
+	}
+	if all.Next != 0 {
+		a.sayMore(all.Next)
 	}
 	return nil
 }

@@ -342,6 +342,9 @@ func (a *App) roundListCommand() *cobra.Command {
 			if err := c.ask(cmd.Context(), "rounds", q, &page); err != nil {
 				return err
 			}
+			if len(page.Rounds) == 0 {
+				a.sayNone(cmd.Context(), c, "rounds", q.Agent)
+			}
 			return a.printRounds(page)
 		},
 	}
