@@ -125,8 +125,8 @@ func (a *App) call(ctx context.Context, agent events.AgentID, verb string, q cal
 		return fmt.Errorf("the engine's answer cannot be read; is it of another version? %w", err)
 	}
 	if a.flags.json {
-		fmt.Fprintf(a.Out, "%s\n", raw)
-		return saidUnless(err == nil && good(answer))
+		// As it came: fields that this program does not know are kept.
+		return errors.Join(a.printJSON(jsontext.Value(raw)), saidUnless(err == nil && good(answer)))
 	}
 	if err != nil {
 		return err
