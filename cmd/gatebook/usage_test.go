@@ -70,6 +70,7 @@ func TestUsage(t *testing.T) {
 		{"completion bash now", `unknown command "now"`},
 		{"help nope", `unknown command "nope" for "gatebook"`},
 		{"help agent ad", "did you mean add?"},
+		{"audit --json --limit 0", "gatebook: --limit 0: want at least 1\n"}, // plain text with --json too
 		{"round list --limit 0", "--limit 0: want at least 1"},
 		{"--bogus", "unknown flag"},
 	} {
