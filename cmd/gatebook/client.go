@@ -33,8 +33,11 @@ type client struct {
 // connect reaches the engine of a folder with a key, which comes from the file.
 func connect(dir *datadir.Dir, key *identity.Key, file, inbox string, more ...nats.Option) (*nats.Conn, error) {
 	addr, err := dir.ReadAddress()
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("%w: none ever ran on %s: start one with gatebook serve", errUnreachable, dir.Path())
+	}
 	if err != nil {
-		return nil, fmt.Errorf("%w: none ever ran on %s: start one with gatebook serve (%w)", errUnreachable, dir.Path(), err)
+		return nil, fmt.Errorf("%w: %w", errUnreachable, err)
 	}
 	opts := append(identity.Options(key, inbox), nats.Timeout(3*time.Second), nats.NoReconnect())
 	conn, err := nats.Connect("nats://"+addr, append(opts, more...)...)

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -152,7 +151,12 @@ func (a *App) askHealth(ctx context.Context, d *diagnosis) error {
 	if h.ClockHeld {
 		d.trouble("the clock jumped and is held: %s", a.command("doctor --accept-clock"))
 	}
-	d.Notes = append(d.Notes, h.Warnings...)
+	for _, w := range h.Warnings {
+		if strings.HasPrefix(w, warnStays) {
+			w = warnStays // the faults of today's file are told beside it
+		}
+		d.Notes = append(d.Notes, w)
+	}
 	var file people.CatalogAnswer
 	if err := c.ask(ctx, "catalog", struct{}{}, &file); err != nil {
 		return err
@@ -192,7 +196,10 @@ func (d *diagnosis) verdict() error {
 func (a *App) printDiagnosis(d *diagnosis) error {
 	rows := [][]string{{"state", d.state()}}
 	if h := d.Engine; h != nil {
-		scrub := fmt.Sprintf("%d of %d events", h.ScrubDone, h.ScrubOf)
+		scrub := "not begun"
+		if h.ScrubOf > 0 {
+			scrub = fmt.Sprintf("%d of %d events", h.ScrubDone, h.ScrubOf)
+		}
 		rows = append(rows, []string{"version", h.Version}, []string{"last event", fmt.Sprintf("%d, %s", h.Seq, a.when(h.Time))},
 			[]string{"root", orDash(h.Root)}, []string{"catalog in force", orDash(string(h.Catalog))},
 			[]string{"phase", fmt.Sprint(h.Phase)}, []string{"clock held", yesNo(h.ClockHeld)}, []string{"scrubbed", scrub},
@@ -204,7 +211,12 @@ func (a *App) printDiagnosis(d *diagnosis) error {
 		texts []string
 	}{{"damage", d.Damage}, {"trouble", d.Troubles}, {"note", d.Notes}} {
 		for _, t := range more.texts {
-			rows = append(rows, []string{more.name, t})
+			for i, line := range strings.Split(t, "\n") {
+				if i > 0 {
+					line = "  " + line
+				}
+				rows = append(rows, []string{more.name, line})
+			}
 		}
 	}
 	return a.table([]string{"WHAT", "VALUE"}, rows)
@@ -235,7 +247,10 @@ func (a *App) folderRows(f folderState) [][]string {
 	if f.Head != nil {
 		head = fmt.Sprintf("%d events, root %s, %s", f.Head.Size, f.Head.Root, a.when(f.Head.Time))
 	}
-	catalog := cmp.Or(f.CatalogFault, string(f.CatalogFile))
+	catalog := orDash(string(f.CatalogFile))
+	if f.CatalogFault != "" {
+		catalog = "not valid, see trouble"
+	}
 	return [][]string{
 		{"folder", f.Path}, {"incarnation", orDash(string(f.Incarnation))}, {"address", orDash(f.Address)},
 		{"head", head}, {"catalog file", catalog},
@@ -291,14 +306,14 @@ func (d *diagnosis) readFolder(dir *datadir.Dir, extra []string) {
 	if f.Incarnation, err = dir.ReadIncarnation(); err != nil {
 		d.small(err, "incarnation")
 	}
-	if f.Address, err = dir.ReadAddress(); err != nil {
+	if f.Address, err = dir.ReadAddress(); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		d.small(err, "address")
 	}
 	d.readHead(dir)
 	d.readKeys(dir)
 	if c, _, err := config.Load(dir.Catalog(), extra...); err != nil {
 		f.CatalogFault = err.Error()
-		d.trouble("the catalog file is not valid: %v", err)
+		d.trouble("the catalog file is not valid%s", strings.TrimPrefix(": "+err.Error(), ": the catalog is not valid"))
 	} else if compiled, err := policy.Compile(c, extra...); err == nil {
 		f.CatalogFile = compiled.Digest()
 	}
@@ -332,6 +347,9 @@ func (d *diagnosis) small(err error, what string) {
 
 func (d *diagnosis) readHead(dir *datadir.Dir) {
 	h, err := dir.ReadHead()
+	if errors.Is(err, fs.ErrNotExist) && d.Folder.Address == "" {
+		return // no engine ever ran
+	}
 	if err != nil {
 		d.small(err, "head")
 		return

@@ -293,3 +293,18 @@ func testObservable(t *testing.T, h *testFolder) {
 		t.Error(out)
 	}
 }
+
+// Before the first look at the book there is nothing to count.
+func TestScrubNotBegun(t *testing.T) {
+	for want, h := range map[string]people.HealthAnswer{
+		"scrubbed +not begun": {Seq: 42}, "scrubbed +7 of 42 events": {Seq: 42, ScrubDone: 7, ScrubOf: 42},
+	} {
+		var out strings.Builder
+		if err := (&App{Out: &out}).printDiagnosis(&diagnosis{Engine: &h}); err != nil {
+			t.Fatal(err)
+		}
+		if !regexp.MustCompile(want).MatchString(out.String()) {
+			t.Errorf("no %s in\n%s", want, &out)
+		}
+	}
+}

@@ -164,13 +164,16 @@ func (a *App) progress(what string, done, of events.Seq) {
 	}
 }
 
+// warnStays begins what a start says of a file with faults.
+const warnStays = "the catalog file was not valid at the start; what was in force stays in force"
+
 // firstCatalog puts the file in force where nothing is, or where it only
 // narrows what is; what widens waits for an approver. The loop has begun.
 func (n *node) firstCatalog(ctx context.Context) error {
 	next, err := compileFile(n.cfg.dir, toolNames(n.cfg.extra))
 	now := n.engine.Catalog()
 	if err != nil && now != nil {
-		n.warn("the catalog file is not valid; what was in force stays in force: " + err.Error())
+		n.warn(warnStays + ": " + err.Error())
 		return nil
 	}
 	if err != nil {
