@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -11,6 +13,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/micro"
+	"golang.org/x/sys/unix"
 
 	"gatebook/events"
 	"gatebook/handlers/engine"
@@ -43,6 +46,9 @@ func openBus(cfg nodeConfig, n *node) (*bus, error) {
 	}
 	seen := newViolations()
 	n.seen = seen
+	if err := portFree(cfg.port); err != nil {
+		return nil, err
+	}
 	server, err := natsd.Start(natsd.Config{
 		StoreDir: cfg.dir.Nats(), Host: "127.0.0.1", Port: cfg.port, MaxStore: most,
 		Authenticate: n.who.find,
@@ -62,6 +68,18 @@ func openBus(cfg nodeConfig, n *node) (*bus, error) {
 		}
 	}
 	return b, nil
+}
+
+// portFree finds a port in use: the server would tell it in its own words, twice.
+func portFree(port int) error {
+	l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
+	if errors.Is(err, unix.EADDRINUSE) {
+		return fmt.Errorf("port %d of 127.0.0.1 is in use: name another with --port, or none for a free one", port)
+	}
+	if err != nil {
+		return fmt.Errorf("--port %d: %w", port, err)
+	}
+	return l.Close()
 }
 
 // book is the connection that the log uses.

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"net"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -20,5 +22,21 @@ func TestNarrowed(t *testing.T) {
 	}
 	if got := narrowed(7, changes[:saidChanges]); strings.Contains(got, "more") {
 		t.Errorf("%q", got)
+	}
+}
+
+// A port in use is told once, with what to do.
+func TestServePortInUse(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	port := strconv.Itoa(l.Addr().(*net.TCPAddr).Port)
+	h := newFolder(t)
+	code, out, said := h.run("serve", "--port", port)
+	want := "gatebook: port " + port + " of 127.0.0.1 is in use: name another with --port, or none for a free one\n"
+	if code != exitNo || out != "" || said != want {
+		t.Errorf("exit code %d, printed %q, said %q", code, out, said)
 	}
 }
