@@ -89,7 +89,7 @@ type ULIDForm interface {
 func ParseULID[T ULIDForm](s string) (T, error) {
 	u, err := ulid.ParseStrict(s)
 	if err != nil {
-		return "", fmt.Errorf("%w: %s is not a ULID: %w", ErrID, Quote(s), err)
+		return "", fmt.Errorf("%w: %s is not a ULID: want 26 characters of 0-9 and A-Z without I, L, O and U, the first at most 7", ErrID, Quote(s))
 	}
 	if u.String() != s {
 		return "", fmt.Errorf("%w: %s is not written as a ULID is (upper case)", ErrID, Quote(s))

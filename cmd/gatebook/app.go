@@ -11,7 +11,9 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
+	"gatebook/events"
 	"gatebook/handlers/integrity"
 	"gatebook/handlers/tools"
 	"gatebook/infra/datadir"
@@ -116,7 +118,7 @@ func (a *App) root() *cobra.Command {
 	root.SetOut(a.Out)
 	root.SetErr(a.Err)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error {
-		return usageError{fmt.Errorf("%w; see %s --help", err, cmd.CommandPath())}
+		return usageError{fmt.Errorf("%w; see %s --help", plainFlagError(err), cmd.CommandPath())}
 	})
 	f := root.PersistentFlags()
 	f.StringVar(&a.flags.dir, "dir", ".gatebook", "the data folder")
@@ -129,6 +131,20 @@ func (a *App) root() *cobra.Command {
 	}
 	strictDefaults(root)
 	return root
+}
+
+// plainFlagError says what a flag wants, where the library tells what it tried.
+func plainFlagError(err error) error {
+	var bad *pflag.InvalidValueError
+	if !errors.As(err, &bad) {
+		return err
+	}
+	want := map[string]string{"int": "a whole number", "int64": "a whole number", "uint64": "a whole number, 0 or more", "bool": "true or false"}
+	flag := bad.GetFlag()
+	if want[flag.Value.Type()] == "" {
+		return err
+	}
+	return fmt.Errorf("--%s %s: want %s", flag.Name, events.Quote(bad.GetValue()), want[flag.Value.Type()])
 }
 
 // args turns cobra's complaint about arguments into a usage error.

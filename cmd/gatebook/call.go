@@ -58,6 +58,8 @@ Without TOOL, --outcome or --key asks how a former call ended.
 				}
 			} else if q.Call == "" && q.Key == "" {
 				return usageError{errors.New("name a tool; or --outcome or --key of a former call")}
+			} else if _, err := events.ParseULID[events.CallID](q.Call); err != nil && q.Call != "" {
+				return usageError{fmt.Errorf("--outcome: %w", err)}
 			}
 			return a.call(cmd.Context(), id, verb, q)
 		},

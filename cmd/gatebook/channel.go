@@ -3,8 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -22,7 +21,7 @@ func (a *App) channelCommand() *cobra.Command {
 
 func (a *App) channelAddCommand() *cobra.Command {
 	var agents []string
-	var senders map[string]string
+	var senders []string
 	var guest string
 	cmd := &cobra.Command{
 		Use:   "add NAME --agents A,B",
@@ -42,22 +41,38 @@ put exactly that change in force, as agent add does. Who is not named by
 				return usageError{errors.New(`--agents is missing: name the agents that the channel may begin rounds for; "*" is all of them`)}
 			}
 			entry := policy.Channel{Agents: agents, Guest: policy.Guest{Profile: guest}}
-			for _, name := range slices.Sorted(maps.Keys(senders)) {
-				if entry.Senders == nil {
-					entry.Senders = map[string]policy.Sender{}
-				}
-				entry.Senders[name] = policy.Sender{Principal: name, Kind: events.PrincipalUser, Profile: senders[name]}
+			if entry.Senders, err = sendersFlag(senders); err != nil {
+				return usageError{err}
 			}
 			return a.channelAdd(cmd, id, entry)
 		},
 	}
 	f := cmd.Flags()
 	f.StringSliceVar(&agents, "agents", nil, `the agents it may begin rounds for; "*" is all of them`)
-	f.StringToStringVar(&senders, "sender", nil, "a sender's name and the most profile of such a round: anna=work")
+	f.StringSliceVar(&senders, "sender", nil, "a sender's name and the most profile of such a round: anna=work")
 	f.StringVar(&guest, "guest-profile", "", "the profile of everybody else (default none, which allows nothing)")
 	a.completeFlag(cmd, "agents", agentsOf)
 	a.completeFlag(cmd, "guest-profile", profilesOf)
 	return cmd
+}
+
+// sendersFlag reads NAME=PROFILE; a name twice could be meant either way.
+func sendersFlag(given []string) (map[string]policy.Sender, error) {
+	if len(given) == 0 {
+		return nil, nil
+	}
+	all := map[string]policy.Sender{}
+	for _, s := range given {
+		name, profile, ok := strings.Cut(s, "=")
+		if !ok {
+			return nil, fmt.Errorf("--sender %s: want NAME=PROFILE, such as anna=work", events.Quote(s))
+		}
+		if _, double := all[name]; double {
+			return nil, fmt.Errorf("--sender %s: this sender is named twice", events.Quote(name))
+		}
+		all[name] = policy.Sender{Principal: name, Kind: events.PrincipalUser, Profile: profile}
+	}
+	return all, nil
 }
 
 func (a *App) channelAdd(cmd *cobra.Command, id events.ChannelID, entry policy.Channel) error {

@@ -9,6 +9,6 @@ func (a *App) commands() []*cobra.Command {
 		a.agentCommand(), a.channelCommand(), a.personCommand(), a.catalogCommand(), a.checkCommand(),
 		a.roundCommand(), a.callCommand(), a.phaseCommand(),
 		a.auditCommand(), a.receiptsCommand(), a.agentsCommand(), a.explainCommand(),
-		a.doctorCommand(), a.rebuildCommand(), a.verifyCommand(),
+		a.doctorCommand(), a.rebuildCommand(), a.verifyCommand(), a.versionCommand(),
 	}
 }

@@ -89,6 +89,10 @@ func (a *App) personAdd(ctx context.Context, id events.PersonID, entry policy.Pe
 	if folder != "" {
 		fmt.Fprintf(a.Err, "gatebook: the keys of %s are in %s; %[1]s names it with --keys, or --as %[1]s here\n", id, folder)
 	}
+	if !entry.Approver && !entry.Supervisor && !entry.Operator {
+		fmt.Fprintf(a.Err, "gatebook: %s has no right yet: write approver, supervisor or operator: true below people.%[1]s in %s, then %s\n",
+			id, out.File, a.command("catalog approve"))
+	}
 	return a.sayChange(out, fmt.Sprintf("person %s is in force", id))
 }
 

@@ -63,6 +63,14 @@ func TestUsage(t *testing.T) {
 		{`call --agent alice file.list {},"tool":"x"`, "strict JSON"},
 		{`call --agent alice file.list {"path":"a","path":"b"}`, "duplicate"},
 		{"call --agent alice file.list {} --outcome x", "leave out the tool"},
+		{"call --agent alice --outcome xyz", `--outcome: `},
+		{"explain xyz", "is not a ULID: want 26 characters of 0-9 and A-Z without I, L, O and U, the first at most 7\n"},
+		{"audit --limit x", `--limit "x": want a whole number; see gatebook audit --help`},
+		{"audit --before -1", `--before "-1": want a whole number, 0 or more; see`},
+		{"audit --json=perhaps", `--json "perhaps": want true or false; see`},
+		{"channel add chat --agents a --sender x=work --sender x=guest", `--sender "x": this sender is named twice`},
+		{"channel add chat --agents a --sender x", `--sender "x": want NAME=PROFILE`},
+		{"version now", "unknown command"},
 		{"phase 3", "want phase 1"},
 		{"check a b", "accepts at most 1"},
 		{"catalog approve now", "unknown command"},
@@ -94,6 +102,7 @@ func TestUsage(t *testing.T) {
 func TestHelp(t *testing.T) {
 	for line, want := range map[string]string{
 		"": "Usage:", "agent": "Usage:", "call --help": "gatebook call --agent alice",
+		"version": "gatebook version 0.1.0", "version --json": `"version": "0.1.0`,
 		"help": "Usage:", "help agent add": "gatebook agent add alice", "completion": "Usage:", "__complete help age": "agent",
 		"completion bash": "bash completion", "__complete call --agent alice ": "file.read", "__complete agent add a --role ": ":4",
 	} {

@@ -1,6 +1,27 @@
 package main
 
-import "runtime/debug"
+import (
+	"fmt"
+	"runtime/debug"
+
+	"github.com/spf13/cobra"
+)
+
+// versionCommand is --version for those who type it as a command.
+func (a *App) versionCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "version",
+		Short: "Print the version",
+		Args:  args(cobra.NoArgs),
+		RunE: func(*cobra.Command, []string) error {
+			if a.flags.json {
+				return a.printJSON(map[string]string{"version": version()})
+			}
+			_, err := fmt.Fprintln(a.Out, "gatebook version "+version())
+			return err
+		},
+	}
+}
 
 // serviceVersion is the version of the NATS service, which must be semantic.
 const serviceVersion = "0.1.0"

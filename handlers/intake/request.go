@@ -1,6 +1,7 @@
 package intake
 
 import (
+	"fmt"
 	"regexp"
 	"strings"
 
@@ -92,7 +93,7 @@ func optionalULID[T events.ULIDForm](name, s string) (T, *policy.Malformed) {
 // short bounds a free text.
 func short(name, s string, most int) *policy.Malformed {
 	if len(s) > most {
-		return &policy.Malformed{Field: name, Reason: "too long"}
+		return &policy.Malformed{Field: name, Reason: fmt.Sprintf("too long: want at most %d bytes", most)}
 	}
 	return nil
 }
