@@ -35,8 +35,11 @@ type App struct {
 	Out, Err io.Writer
 	Getenv   func(string) string
 	Terminal identity.Terminal
-	Random   io.Reader
-	Now      func() time.Time
+	// Columns is how wide the terminal is that Out is, 0 where it is none; nil is
+	// no terminal either.
+	Columns func() int
+	Random  io.Reader
+	Now     func() time.Time
 	// WorkFactor of new passphrases; 0 is the usual one. The demo and tests use
 	// less; no flag does.
 	WorkFactor int
@@ -57,6 +60,7 @@ func NewApp() *App {
 	return &App{
 		In: os.Stdin, Out: os.Stdout, Err: os.Stderr, Getenv: os.Getenv,
 		Terminal: identity.ControllingTerminal(), Random: rand.Reader, Now: time.Now,
+		Columns: func() int { return terminalColumns(os.Stdout) },
 	}
 }
 

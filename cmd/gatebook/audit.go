@@ -32,6 +32,9 @@ func (a *App) auditCommand() *cobra.Command {
 		Long: `List the calls of the agents that you may observe, newest first. The filters are
 joined by and. Times are RFC 3339, a date, or a while ago: 30m, "2h ago", 3d.
 
+On a terminal that is too narrow the least needed columns are left out; --wide
+shows all.
+
 With --follow the newest calls come first in their order, then every new one. A
 call that was printed while it ran gets a second line when it ends.
 
@@ -125,12 +128,25 @@ func (a *App) audit(ctx context.Context, c *client, q people.AuditRequest, f aud
 	}
 	var rows [][]string
 	for _, e := range all.Calls {
-		rows = append(rows, a.auditCells(e, f.wide))
+		rows = append(rows, escaped(a.auditCells(e, f.wide)))
 	}
-	if err := a.table(auditHead(f.wide), rows); err != nil || all.Next == 0 {
+	if err := a.printAudit(rows, f.wide); err != nil || all.Next == 0 {
 		return err
 	}
 	a.sayMore(all.Next)
+	return nil
+}
+
+// printAudit prints what fits in the terminal, or everything where there is none.
+func (a *App) printAudit(rows [][]string, wide bool) error {
+	if wide || a.Columns == nil {
+		return a.plainTable(auditHead(wide), rows)
+	}
+	head, rows, left := fit(auditHead(false), rows, auditSpare, a.Columns())
+	if err := a.plainTable(head, rows); err != nil || !left {
+		return err
+	}
+	fmt.Fprintln(a.Err, "gatebook: more than the terminal is wide: --wide shows all")
 	return nil
 }
 

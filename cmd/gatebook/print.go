@@ -27,12 +27,18 @@ func (a *App) printJSON(v any) error {
 
 // table prints rows under a heading; every cell is escaped for a terminal.
 func (a *App) table(head []string, rows [][]string) error {
+	plain := make([][]string, len(rows))
+	for i, row := range rows {
+		plain[i] = escaped(row)
+	}
+	return a.plainTable(head, plain)
+}
+
+// plainTable is table for rows that are escaped.
+func (a *App) plainTable(head []string, rows [][]string) error {
 	w := tabwriter.NewWriter(a.Out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, strings.Join(head, "\t"))
 	for _, row := range rows {
-		for i := range row {
-			row[i] = events.Escape(row[i])
-		}
 		fmt.Fprintln(w, strings.Join(row, "\t"))
 	}
 	return w.Flush()
