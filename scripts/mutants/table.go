@@ -1,0 +1,168 @@
+package main
+
+// mutant is a small change that a test must see.
+type mutant struct {
+	name  string
+	means string // what the product would do
+	file  string // from the root of the repository
+	// old stands in the file exactly once; new takes its place.
+	old, new string
+	pkg      string
+	test     string // pattern of the test that must go red
+}
+
+// table is every mutant there is, those of one package beside each other.
+var table = []mutant{
+	// Profiles and rounds.
+	{
+		name: "shared-view-of-agent", means: "the rounds of one agent share a session profile",
+		file: "handlers/engine/call.go", old: "\tf.Round = roundFacts(round)\n",
+		new: `	f.Round = roundFacts(round)
+	if page, err := projections.Rounds(c.tx, projections.RoundFilter{Agent: k.Request.Agent, OpenOnly: true, Limit: 1}); err == nil && len(page.Rows) > 0 {
+		f.Round.Session = page.Rows[0].Session
+	}
+`, pkg: "./handlers/engine", test: "TestProfilesOfConversationsNeverCross",
+	},
+	{
+		name: "shared-view-of-all", means: "the rounds of all agents share a session profile",
+		file: "handlers/engine/call.go", old: "\tf.Round = roundFacts(round)\n",
+		new: `	f.Round = roundFacts(round)
+	if page, err := projections.Rounds(c.tx, projections.RoundFilter{OpenOnly: true, Limit: 1}); err == nil && len(page.Rows) > 0 {
+		f.Round.Session = page.Rows[0].Session
+	}
+`, pkg: "./handlers/engine", test: "TestProfilesOfAgentsNeverCross",
+	},
+	{
+		name: "create-only-not-passed", means: "a tool does not hear that it may replace nothing",
+		file: "handlers/engine/runner.go", old: "CreateOnly: d.Facts.CreateOnly", new: "CreateOnly: false",
+		pkg: "./handlers/engine", test: "TestCreateOnlyReachesTheTool",
+	},
+	{
+		name: "release-keeps-rounds", means: "the rounds of a released agent stay open",
+		file: "handlers/engine/admin.go", old: "\te.again = append(e.again, closeReleased{agent})\n", new: "",
+		pkg: "./handlers/engine", test: "TestReleaseForgetsBothProfiles",
+	},
+	{
+		name: "release-keeps-longtime", means: "a released agent keeps its longtime profile",
+		file: "projections/agents.go", old: "f.agent.Released, f.agent.Longtime = true, \"\"", new: "f.agent.Released = true",
+		pkg: "./handlers/engine", test: "TestReleaseForgetsBothProfiles",
+	},
+	{
+		name: "longtime-not-kept", means: "the end of a round takes the longtime profile away",
+		file: "projections/rounds.go", old: "\tf.agent.OpenRounds--\n", new: "\tf.agent.OpenRounds--\n\tf.agent.Longtime = \"\"\n",
+		pkg: "./handlers/engine", test: "TestLongtimeProfileIsKept",
+	},
+	{
+		name: "end-does-not-clear", means: "the session profile of a round that ended counts in the next one",
+		file: "projections/rounds.go", old: "\tf.agent.OpenRounds--\n", new: "\tf.agent.OpenRounds--\n\tf.agent.Longtime = round.Session\n",
+		pkg: "./handlers/engine", test: "TestEveryEndClearsTheSessionProfile",
+	},
+	{
+		name: "ended-round-goes-on", means: "calls are allowed in a round that ended",
+		file: "policy/call.go", old: "if !g.facts.Round.Open {", new: "if false {",
+		pkg: "./handlers/engine", test: "TestEveryEndClearsTheSessionProfile",
+	},
+	{
+		name: "call-without-round", means: "a call that names no round is not asked for one",
+		file: "policy/call.go", old: "\tfor _, l := range gateLayers {\n\t\tfor _, question",
+		new: "\tfor _, l := range gateLayers {\n\t\tif l.layer == events.LayerRound && g.req.Round == \"\" {\n\t\t\tcontinue\n\t\t}\n\t\tfor _, question",
+		pkg: "./handlers/engine", test: "TestNoCallWithoutARound",
+	},
+	{
+		name: "handle-ignored", means: "the id of a round is enough to call in it",
+		file: "policy/call.go", old: "g.matched = mine && sameHandle(req.HandleHash, f.Round.HandleHash)", new: "g.matched = mine",
+		pkg: "./policy", test: "TestForeignRoundsLearnAndTakeNothing",
+	},
+	{
+		name: "undeclared-longtime", means: "a longtime profile may be one that is not declared",
+		file: "policy/enrolment.go", old: "!declared && profile != \"\"", new: "!declared && false",
+		pkg: "./policy", test: "TestWhatPeopleMayDo",
+	},
+	{
+		name: "undeclared-session", means: "a session profile that is not declared is taken as it is",
+		file: "policy/round.go", old: undeclared, new: "return asked, \"\"",
+		pkg: "./policy", test: "TestWhoTalks",
+	},
+	{
+		name: "misspelling-keeps-profile", means: "asking for a misspelt profile gives the one that the sender had before",
+		file: "policy/round.go", old: undeclared, new: "return most, \"\"",
+		pkg: "./handlers/engine", test: "TestUnknownSessionProfileIsNone",
+	},
+	{
+		name: "requested-ignored", means: "who asks for less gets the most that can be asked for",
+		file: "policy/round.go", old: "\treturn asked, \"\"\n}", new: "\treturn most, \"\"\n}",
+		pkg: "./policy", test: "TestWhoTalks",
+	},
+	{
+		name: "precedence-swapped", means: "the longtime profile covers that of the session",
+		file: "policy/call.go", old: "name := session\n\tif name == \"\" {\n\t\tname = longtime", new: "name := longtime\n\tif name == \"\" {\n\t\tname = session",
+		pkg: "./policy", test: "TestSessionCoversLongtime",
+	},
+
+	// Who talks.
+	{
+		name: "guest-is-mapped", means: "somebody unknown is taken for a sender of the catalog",
+		file: "policy/round.go", old: "if s, ok := ch.Senders[sender]; ok {", new: "for _, s := range ch.Senders {",
+		pkg: "./policy", test: "TestWhoTalks",
+	},
+	{
+		name: "guest-is-internal", means: "a guest of a channel counts as the engine itself",
+		file: "policy/round.go", old: "Kind: kind}, orNone(", new: "Kind: cmp.Or(events.PrincipalInternal, kind)}, orNone(",
+		pkg: "./policy", test: "TestWhoTalks",
+	},
+
+	// Rules.
+	{
+		name: "baseline-skipped", means: "what the baseline denies is not looked at",
+		file: "policy/call.go", old: "refuseBaseline, refuseContent,", new: "refuseContent,",
+		pkg: "./policy", test: "TestDenyWinsInEveryOrder",
+	},
+	{
+		name: "content-skipped", means: "content rules are not looked at",
+		file: "policy/call.go", old: "refuseBaseline, refuseContent,", new: "refuseBaseline,",
+		pkg: "./policy", test: "TestContentRules",
+	},
+	{
+		name: "private-ignored", means: "private tools are for everybody",
+		file: "policy/call.go", old: ", refusePrivate}", new: "}",
+		pkg: "./policy", test: "TestPrivateToolsAreForTheEngineItself",
+	},
+	{
+		name: "principal-skipped", means: "the policies for who talks are not looked at",
+		file: "policy/call.go", old: "{refusePrincipal}", new: "{}",
+		pkg: "./policy", test: "TestPrincipalPolicies",
+	},
+	{
+		name: "profile-deny-ignored", means: "what a profile allows wins over what it denies",
+		file: "policy/call.go", old: "profile.deny.denial(g); l != nil {", new: "profile.deny.denial(g); l != nil && false {",
+		pkg: "./policy", test: "TestDenyWinsInEveryOrder",
+	},
+	{
+		name: "exact-by-prefix", means: "an exact grant takes arguments that only begin like its own",
+		file: "policy/rule.go", old: "len(l.Exact) > 0 && !bytes.Equal(l.Exact, g.req.Args):",
+		new: "len(l.Exact) > 0 && !bytes.HasPrefix(g.req.Args, l.Exact[:len(l.Exact)-1]):",
+		pkg: "./policy", test: "TestGrantLimits",
+	},
+	{
+		name: "paths-by-any", means: "one path that is granted is enough, whatever the other ones are",
+		file: "policy/rule.go", old: "return len(paths) > 0 && !slices.ContainsFunc(paths, outside)",
+		new: "return slices.ContainsFunc(paths, func(p Path) bool { return !outside(p) })",
+		pkg: "./policy", test: "TestEveryPathMustBeGranted",
+	},
+	{
+		name: "max-per-round-off-by-one", means: "a round has one call more than it may",
+		file: "policy/rule.go", old: ">= int64(l.MaxPerRound)", new: "> int64(l.MaxPerRound)",
+		pkg: "./policy", test: "TestGrantLimits",
+	},
+
+	// What only the rules of the repository see.
+	{
+		name: "rule-in-a-handler", means: "a handler decides by a profile",
+		file: "handlers/engine/call.go", old: "\tf.Agent = agent\n",
+		new: "\tf.Agent = agent\n\tif f.Round.Session != \"\" {\n\t\tf.Agent.Longtime = \"\"\n\t}\n",
+		pkg: "./scripts", test: "TestHandlers",
+	},
+}
+
+// undeclared is how an undeclared session profile is answered.
+const undeclared = `return NoProfile, "the catalog declares no profile of this name; names are exact, case included"`
