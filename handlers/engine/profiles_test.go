@@ -300,6 +300,7 @@ func TestEveryEndClearsTheSessionProfile(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			h := profileHouse(t)
 			p := h.party(t, "alice")
 			r := p.begin(owner, "", "")
