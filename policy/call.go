@@ -10,6 +10,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"gatebook/events"
+	"gatebook/policy/when"
 )
 
 // The bounds of texts that a decision copies into the book, in bytes. They hold
@@ -175,6 +176,7 @@ type gate struct {
 	grant     *limit // of the role, that covers the call; nil before it is looked for
 	agent     Agent
 	inCatalog bool
+	seen      *when.Vars // by expressions; nil before one asks
 }
 
 // refused says which layer refuses, by which rule, and why.
@@ -369,29 +371,29 @@ func refuseLimits(g *gate) *refused {
 	if g.grant = by; by != nil {
 		return nil
 	}
-	return deny(events.LayerRole, no, fmt.Sprintf("the role %s grants %s only so: %s; this one call was refused, and nothing else changed",
-		g.agent.Role, g.name(), granted.forms(g.req.Tool.Name)))
+	return deny(events.LayerRole, no.limit, fmt.Sprintf("%sthe role %s grants %s only so: %s; this one call was refused, and nothing else changed",
+		because(no.why), g.agent.Role, g.name(), granted.forms(g.req.Tool.Name)))
 }
 
 func refuseProfile(g *gate) *refused {
 	profile := g.c.profile(g.profile)
 	allowed := profile.allow
 	switch by, no := allowed.grant(g); {
-	case by == nil && no == "":
+	case by == nil && no.limit == "":
 		return deny(events.LayerProfile, "profile", fmt.Sprintf("the profile in effect, %s, does not allow %s; it allows %s; who talks in the round, or the agent's longtime profile, decides which profile that is",
 			g.profile, g.name(), allowed))
 	case by == nil:
-		return deny(events.LayerProfile, no, fmt.Sprintf("the profile in effect, %s, allows %s only so: %s", g.profile, g.name(), allowed.forms(g.req.Tool.Name)))
+		return deny(events.LayerProfile, no.limit, fmt.Sprintf("%sthe profile in effect, %s, allows %s only so: %s", because(no.why), g.profile, g.name(), allowed.forms(g.req.Tool.Name)))
 	}
-	if l := profile.deny.denial(g); l != nil {
-		return deny(events.LayerProfile, "deny", fmt.Sprintf("the profile in effect, %s, denies %s", g.profile, l))
+	if l, why := profile.deny.denial(g); l != nil {
+		return deny(events.LayerProfile, "deny", fmt.Sprintf("%sthe profile in effect, %s, denies %s", because(why), g.profile, l))
 	}
 	return nil
 }
 
 func refuseBaseline(g *gate) *refused {
-	if l := g.c.baseline.denial(g); l != nil {
-		return deny(events.LayerBaseline, "deny", fmt.Sprintf("the catalog denies %s to everybody", l))
+	if l, why := g.c.baseline.denial(g); l != nil {
+		return deny(events.LayerBaseline, "deny", fmt.Sprintf("%sthe catalog denies %s to everybody", because(why), l))
 	}
 	return nil
 }
@@ -418,14 +420,14 @@ func refusePrincipal(g *gate) *refused {
 		{"principal", round.Principal.ID, g.c.ids[round.Principal.ID]},
 		{"channel", string(round.Channel), g.c.channels[round.Channel]},
 	} {
-		if l := p.deny.denial(g); l != nil {
-			return deny(events.LayerPrincipal, "deny", fmt.Sprintf("the policy for the %s %s denies %s", p.what, events.Escape(p.who), l))
+		if l, why := p.deny.denial(g); l != nil {
+			return deny(events.LayerPrincipal, "deny", fmt.Sprintf("%sthe policy for the %s %s denies %s", because(why), p.what, events.Escape(p.who), l))
 		}
 		if p.allow == nil {
 			continue
 		}
 		if by, no := p.allow.grant(g); by == nil {
-			return deny(events.LayerPrincipal, cmp.Or(no, "only"), fmt.Sprintf("the policy for the %s %s leaves only %s", p.what, events.Escape(p.who), p.allow))
+			return deny(events.LayerPrincipal, cmp.Or(no.limit, "only"), fmt.Sprintf("%sthe policy for the %s %s leaves only %s", because(no.why), p.what, events.Escape(p.who), p.allow))
 		}
 	}
 	return nil

@@ -2,12 +2,14 @@ package policy
 
 import (
 	"cmp"
+	"fmt"
 	"math/rand/v2"
 	"reflect"
 	"strings"
 	"testing"
 	"unicode/utf8"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"pgregory.net/rapid"
 
 	"gatebook/events"
@@ -410,16 +412,29 @@ func TestDecideIsTotal(t *testing.T) {
 	})
 }
 
+// BenchmarkDecideCall has so many rules in the role and as many in the profile, of as
+// many tools; with when, the one that is asked has an expression.
 func BenchmarkDecideCall(b *testing.B) {
-	cat := sample()
-	extra := make([]string, 0, 100)
-	for i := range 100 {
-		extra = append(extra, "demo.t"+string(rune('a'+i/26))+string(rune('a'+i%26)))
+	for _, row := range []struct {
+		rules int
+		when  string
+	}{{100, ""}, {1000, ""}, {100, `args.path.startsWith("notes/") && used < 3`}} {
+		b.Run(fmt.Sprintf("rules=%d/when=%t", row.rules, row.when != ""), func(b *testing.B) {
+			benchDecideCall(b, row.rules, row.when)
+		})
 	}
-	grants := []Rule{{Tool: "file.write"}}
+}
+
+func benchDecideCall(b *testing.B, n int, when string) {
+	extra := make([]string, 0, n)
+	for i := range n {
+		extra = append(extra, fmt.Sprintf("demo.t%04d", i))
+	}
+	grants := []Rule{{Tool: "file.write", When: when}}
 	for _, e := range extra[1:] {
 		grants = append(grants, Rule{Tool: e})
 	}
+	cat := sample()
 	cat.Roles["worker"] = Role{Version: 1, Grants: grants}
 	cat.Profiles["work"] = Profile{Tools: append([]string{"file.write"}, extra...)}
 	c, err := Compile(cat, extra...)
@@ -427,6 +442,7 @@ func BenchmarkDecideCall(b *testing.B) {
 		b.Fatal(err)
 	}
 	req, f := request("file.write", "notes/a.txt"), facts()
+	req.Args = jsontext.Value(`{"content":"x","path":"notes/a.txt"}`)
 	b.ReportAllocs()
 	for b.Loop() {
 		if DecideCall(c, req, f).Decided.Verdict != events.Allow {

@@ -181,8 +181,15 @@ func (d *diff) flag(path string, x, y bool) {
 // catalog: a change of the profile itself is listed at the profile.
 func (d *diff) guestProfile(path, x, y string) {
 	if x, y = orNone(x), orNone(y); x != y {
-		d.add(path, "changed from "+x+" to "+y, !d.next.profile(y).within(d.old.profile(x)))
+		d.add(path, "changed from "+x+" to "+y, d.profileWidens(x, y))
 	}
+}
+
+// profileWidens says whether another profile may allow what the former did not: by
+// its rules, or because an expression asks for its name.
+func (d *diff) profileWidens(x, y string) bool {
+	next := d.next.profile(y)
+	return !next.within(d.old.profile(x)) || len(next.allow) > 0 && d.next.reads("profile")
 }
 
 // senderProfile is guestProfile for a mapped sender. Without one the agent's
@@ -190,7 +197,7 @@ func (d *diff) guestProfile(path, x, y string) {
 // always, and from it whatever allows something.
 func (d *diff) senderProfile(path, x, y string) {
 	if x != y {
-		d.add(path, "changed from "+orLongtime(x)+" to "+orLongtime(y), y == "" || !d.next.profile(y).within(d.old.profile(x)))
+		d.add(path, "changed from "+orLongtime(x)+" to "+orLongtime(y), y == "" || d.profileWidens(x, y))
 	}
 }
 
@@ -314,7 +321,9 @@ func (d *diff) tools(a, b map[string]Tool) {
 
 func (d *diff) agent(path, _ string, x, y Agent) {
 	if x.Role != y.Role {
-		d.add(path+".role", "changed from "+x.Role+" to "+y.Role, !d.next.roles[y.Role].within(d.old.roles[x.Role]))
+		next := d.next.roles[y.Role]
+		d.add(path+".role", "changed from "+x.Role+" to "+y.Role,
+			!next.within(d.old.roles[x.Role]) || len(next) > 0 && d.next.reads("role"))
 	}
 	d.value(path+".key", string(x.Key), string(y.Key))
 	d.flag(path+".self_rounds", x.SelfRounds, y.SelfRounds)
@@ -329,7 +338,9 @@ func (d *diff) channel(path, id string, x, y Channel) {
 			return " (principal " + s.Principal + ", profile " + orLongtime(s.Profile) + ")"
 		},
 		// Without an entry the sender is the guest, who may have more.
-		removed: func(s Sender) bool { return !d.next.profile(most).within(d.old.profile(s.Profile)) },
+		removed: func(s Sender) bool {
+			return d.profileWidens(s.Profile, most) || len(d.next.profile(most).allow) > 0 && d.next.reads("principal.id", "principal.kind")
+		},
 		changed: func(path, _ string, a, b Sender) {
 			d.value(path+".principal", a.Principal, b.Principal)
 			d.value(path+".kind", string(a.Kind), string(b.Kind))

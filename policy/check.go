@@ -14,6 +14,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"gatebook/events"
+	"gatebook/policy/when"
 )
 
 // The highest limits that a catalog may set; they keep every integer far below
@@ -32,10 +33,12 @@ var (
 
 // checker collects the faults of one catalog.
 type checker struct {
-	c      Catalog
-	extra  toolSet
-	keys   map[events.PublicKey]string // to the path where it was seen first
-	faults []error
+	c     Catalog
+	extra toolSet
+	keys  map[events.PublicKey]string // to the path where it was seen first
+	// programs are the expressions of rules that compile, by their text.
+	programs map[string]when.Program
+	faults   []error
 }
 
 func (v *checker) fault(path, format string, args ...any) {
@@ -296,6 +299,7 @@ func (v *checker) rule(at string, r Rule, what use) {
 		v.err(item(at+".paths", i), err)
 	}
 	v.exact(at+".exact", r.Exact)
+	v.when(at+".when", r.When)
 	if r.MaxPerRound < 0 || r.MaxPerRound > maxLimitCount {
 		v.fault(at+".max_per_round", "want a number from 1 to %d", maxLimitCount)
 	}
@@ -307,6 +311,18 @@ func (v *checker) rule(at string, r Rule, what use) {
 	} else if b, _ := LookupBuiltin(r.Tool); r.CreateOnly && !b.Creates {
 		v.fault(at+".create_only", "name one tool that can promise it: file.write")
 	}
+}
+
+func (v *checker) when(at, expr string) {
+	if _, known := v.programs[expr]; known || expr == "" {
+		return
+	}
+	p, err := when.Compile(expr)
+	if err != nil {
+		v.fault(at, "%s", events.Escape(err.Error()))
+		return
+	}
+	v.programs[expr] = p
 }
 
 // exact checks the arguments that a rule names: one object, in any order of its

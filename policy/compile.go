@@ -11,6 +11,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"gatebook/events"
+	"gatebook/policy/when"
 )
 
 // The defaults of [Limits].
@@ -37,13 +38,14 @@ type Compiled struct {
 	kinds     map[events.PrincipalKind]rights
 	ids       map[string]rights
 	channels  map[events.ChannelID]rights
+	programs  map[string]when.Program // by their text
 }
 
 // Compile checks c and makes it fast to ask. extra names tools of the registry
 // beside the closed list of built-in ones. The error wraps [ErrCatalog] and one
 // [*Fault] for each thing wrong. c is copied.
 func Compile(c Catalog, extra ...string) (*Compiled, error) {
-	v := checker{c: c, extra: setOf(extra), keys: map[events.PublicKey]string{}}
+	v := checker{c: c, extra: setOf(extra), keys: map[events.PublicKey]string{}, programs: map[string]when.Program{}}
 	v.all()
 	if len(v.faults) > 0 {
 		return nil, fmt.Errorf("%w:\n%w", ErrCatalog, errors.Join(v.faults...))
@@ -57,7 +59,7 @@ func Compile(c Catalog, extra ...string) (*Compiled, error) {
 		return nil, err
 	}
 	out := &Compiled{
-		catalog: normal, canonical: canonical, digest: events.DigestOf(canonical),
+		catalog: normal, canonical: canonical, digest: events.DigestOf(canonical), programs: v.programs,
 	}
 	if err := out.index(); err != nil { // of what the checker let through
 		return nil, fmt.Errorf("%w: %w", ErrCatalog, err)
@@ -69,18 +71,18 @@ func Compile(c Catalog, extra ...string) (*Compiled, error) {
 // named first does not depend on how the file orders them.
 func (c *Compiled) index() (err error) {
 	catalog := &c.catalog
-	policies := func(p Policy) (rights, error) { return catalog.compileRights(p.Only, p.Deny) }
-	if c.baseline, err = catalog.compileRules(catalog.Baseline.Deny); err != nil {
+	policies := func(p Policy) (rights, error) { return c.compileRights(p.Only, p.Deny) }
+	if c.baseline, err = c.compileRules(catalog.Baseline.Deny); err != nil {
 		return err
 	}
 	if c.content, err = catalog.compileContent(); err != nil {
 		return err
 	}
-	if c.roles, err = compileAll(catalog.Roles, func(r Role) (rules, error) { return catalog.compileRules(r.Grants) }); err != nil {
+	if c.roles, err = compileAll(catalog.Roles, func(r Role) (rules, error) { return c.compileRules(r.Grants) }); err != nil {
 		return err
 	}
 	c.profiles, err = compileAll(catalog.Profiles, func(p Profile) (rights, error) {
-		return catalog.compileRights(append([]Rule{}, p.allows()...), p.Deny)
+		return c.compileRights(append([]Rule{}, p.allows()...), p.Deny)
 	})
 	if err != nil {
 		return err
@@ -113,6 +115,18 @@ func compileAll[K comparable, V, R any](from map[K]V, compile func(V) (R, error)
 		out[k] = r
 	}
 	return out, nil
+}
+
+// reads says whether the expression of any rule names a variable.
+func (c *Compiled) reads(variables ...string) bool {
+	for _, p := range c.programs {
+		for _, v := range variables {
+			if p.Reads(v) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 func setOf(tools []string) toolSet {

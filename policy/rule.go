@@ -3,11 +3,15 @@ package policy
 import (
 	"bytes"
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"gatebook/events"
+	"gatebook/policy/when"
 )
 
 // Rule is a set of calls: those of one tool, or of the tools of one scope, that
@@ -27,6 +31,10 @@ type Rule struct {
 	// MaxPerRound is how many calls of the tool a round may have; 0: no bound. Only
 	// a grant has it. Calls that the tool refused do not count.
 	MaxPerRound int `json:"max_per_round,omitzero"`
+	// When is a CEL expression ([when.Compile]) that is true of a call. An error, or
+	// arguments that are not known, is no where the rule grants and yes where it
+	// denies.
+	When string `json:"when,omitzero"`
 }
 
 // limits are the limits for people; empty where there are none.
@@ -43,6 +51,9 @@ func (r Rule) limits() string {
 	}
 	if r.MaxPerRound > 0 {
 		out = append(out, fmt.Sprintf("at most %d in a round", r.MaxPerRound))
+	}
+	if r.When != "" {
+		out = append(out, "when "+events.Escape(r.When))
 	}
 	return strings.Join(out, ", ")
 }
@@ -63,7 +74,8 @@ func (r Rule) String() string {
 func compareRules(a, b Rule) int {
 	return cmp.Or(
 		cmp.Compare(a.Tool, b.Tool), cmp.Compare(a.Scope, b.Scope), slices.Compare(a.Paths, b.Paths), bytes.Compare(a.Exact, b.Exact),
-		cmp.Compare(a.MaxPerRound, b.MaxPerRound), compareFlags(a.CreateOnly, b.CreateOnly))
+		cmp.Compare(a.MaxPerRound, b.MaxPerRound), compareFlags(a.CreateOnly, b.CreateOnly),
+		cmp.Compare(a.When, b.When))
 }
 
 func compareFlags(a, b bool) int {
@@ -76,11 +88,13 @@ func compareFlags(a, b bool) int {
 	return 1
 }
 
-// within says that every call of r's limits is within those of other.
+// within says that every call of r's limits is within those of other. Of two
+// expressions only that is known when they are the same text.
 func (r Rule) within(other Rule) bool {
 	return (len(other.Paths) == 0 || len(r.Paths) > 0 && subset(r.Paths, other.Paths)) &&
 		(len(other.Exact) == 0 || bytes.Equal(r.Exact, other.Exact)) &&
 		(r.CreateOnly || !other.CreateOnly) &&
+		(other.When == "" || r.When == other.When) &&
 		(other.MaxPerRound == 0 || r.MaxPerRound > 0 && r.MaxPerRound <= other.MaxPerRound)
 }
 
@@ -92,9 +106,10 @@ func subset(a, b []string) bool {
 type limit struct {
 	Rule
 	patterns []Pattern
+	when     *when.Program // nil: always
 }
 
-func compileRule(r Rule) (limit, error) {
+func (c *Compiled) compileRule(r Rule) (limit, error) {
 	l := limit{Rule: r}
 	for _, text := range r.Paths {
 		p, err := ParsePattern(text)
@@ -103,12 +118,40 @@ func compileRule(r Rule) (limit, error) {
 		}
 		l.patterns = append(l.patterns, p)
 	}
+	if r.When == "" {
+		return l, nil
+	}
+	p, known := c.programs[r.When]
+	if !known {
+		return l, fmt.Errorf("the expression %s was not compiled", events.Quote(r.When))
+	}
+	l.when = &p
 	return l, nil
 }
 
-// exceeded names the limit that the call is not within; "" where it is within
-// all. A limit on what is not known of the call is exceeded.
-func (l *limit) exceeded(g *gate) string {
+// outside says that a call is not within a rule: by which limit and, where that
+// does not say it already, why.
+type outside struct{ limit, why string }
+
+// exceeded names the limit that the call is not within; it is empty where the call is
+// within all. A limit on what is not known of the call is exceeded.
+func (l *limit) exceeded(g *gate) outside {
+	if name := l.beyond(g); name != "" {
+		return outside{limit: name}
+	}
+	if l.when == nil {
+		return outside{}
+	}
+	if is, err := l.when.Eval(g.vars()); err != nil {
+		return outside{"when", whyNot(err)}
+	} else if !is {
+		return outside{limit: "when"}
+	}
+	return outside{}
+}
+
+// beyond is the limit that needs no expression.
+func (l *limit) beyond(g *gate) string {
 	switch {
 	case len(l.Exact) > 0 && !bytes.Equal(l.Exact, g.req.Args):
 		return "exact"
@@ -127,15 +170,70 @@ func (l *limit) allPaths(paths []Path) bool {
 	return len(paths) > 0 && !slices.ContainsFunc(paths, outside)
 }
 
-// denies says whether a rule that denies is about the call. One that names paths
-// or arguments is also about a call of which they are not known.
-func (l *limit) denies(g *gate) bool {
+// denies says whether a rule that denies is about the call, and why where that is
+// not known. One that names paths or arguments is also about a call of which they are
+// not known, and one with an expression about a call of which it gives no answer.
+func (l *limit) denies(g *gate) (is bool, why string) {
 	if len(l.Exact) > 0 && len(g.req.Args) > 0 && !bytes.Equal(l.Exact, g.req.Args) {
-		return false
+		return false, ""
 	}
-	return len(l.patterns) == 0 || len(g.req.Paths) == 0 || slices.ContainsFunc(g.req.Paths, func(p Path) bool {
+	if len(l.patterns) > 0 && len(g.req.Paths) > 0 && !slices.ContainsFunc(g.req.Paths, func(p Path) bool {
 		return slices.ContainsFunc(l.patterns, func(pattern Pattern) bool { return pattern.Refuses(p, g.deep) })
-	})
+	}) {
+		return false, ""
+	}
+	if l.when == nil {
+		return true, ""
+	}
+	is, err := l.when.Eval(g.vars())
+	if err != nil {
+		return true, whyNot(err)
+	}
+	return is, ""
+}
+
+// vars are the call as the expressions of rules see it. They are made once for a
+// call, and only where one asks; arguments that cannot be read are not known.
+func (g *gate) vars() *when.Vars {
+	if g.seen != nil {
+		return g.seen
+	}
+	args, err := when.ParseArguments(g.req.Args)
+	if err != nil {
+		args = when.Arguments{}
+	}
+	round := g.facts.Round
+	g.seen = &when.Vars{
+		Args: args, Tool: g.req.Tool.Name, Agent: string(g.req.Agent), Role: g.agent.Role,
+		Channel: string(round.Channel), Conversation: string(round.Conversation),
+		PrincipalID: round.Principal.ID, PrincipalKind: string(round.Principal.Kind),
+		Profile: g.profile, Step: round.Steps + 1, Used: round.Used,
+	}
+	return g.seen
+}
+
+// whyNot says why an expression gave no answer. It repeats nothing of the arguments,
+// as the message of the error may.
+func whyNot(err error) string {
+	switch {
+	case errors.Is(err, when.ErrArguments):
+		return "the arguments could not be looked at"
+	case errors.Is(err, when.ErrCost):
+		return "to find out costs more than a rule may"
+	case errors.Is(err, when.ErrNotBool):
+		return "it gives neither true nor false of these arguments"
+	case errors.Is(err, when.ErrEval):
+		return "it cannot be told of these arguments; one is missing or of another type, or the arithmetic failed"
+	}
+	return "the evaluation broke off"
+}
+
+// because is why a condition gave no answer, to be put before what the rule says.
+func because(why string) string {
+	if why == "" {
+		return ""
+	}
+	return "a condition (when) gave no answer, which counts as the narrower one: " + why + "; "
 }
 
 // rules are compiled rules by tool, each list in the order of their texts.
@@ -143,14 +241,14 @@ type rules map[string][]*limit
 
 // compileRules sorts rules under the tools that they are about. Rules that have
 // passed the checker compile.
-func (c *Catalog) compileRules(list []Rule) (rules, error) {
+func (c *Compiled) compileRules(list []Rule) (rules, error) {
 	out := rules{}
 	for _, r := range list {
-		l, err := compileRule(r)
+		l, err := c.compileRule(r)
 		if err != nil {
 			return nil, err
 		}
-		for _, tool := range c.toolsOf(r) {
+		for _, tool := range c.catalog.toolsOf(r) {
 			out[tool] = append(out[tool], &l)
 		}
 	}
@@ -165,31 +263,31 @@ func (c *Catalog) toolsOf(r Rule) []string {
 }
 
 // grant looks for a rule that covers the call. Where none does, no is the limit
-// that the first one names; where no rule is about the tool, it is "".
-func (r rules) grant(g *gate) (by *limit, no string) {
+// that the first one names; where no rule is about the tool, it is empty.
+func (r rules) grant(g *gate) (by *limit, no outside) {
 	for _, l := range r[g.req.Tool.Name] {
 		exceeded := l.exceeded(g)
-		if exceeded == "" && (by == nil || by.CreateOnly) {
+		if exceeded.limit == "" && (by == nil || by.CreateOnly) {
 			by = l // one that asks for less is as good
 		}
-		if no == "" {
+		if no.limit == "" {
 			no = exceeded
 		}
 	}
 	if by != nil {
-		no = ""
+		no = outside{}
 	}
 	return by, no
 }
 
-// denial gives the first rule that denies the call; nil where none does.
-func (r rules) denial(g *gate) *limit {
+// denial gives the first rule that denies the call, and its why; nil where none does.
+func (r rules) denial(g *gate) (*limit, string) {
 	for _, l := range r[g.req.Tool.Name] {
-		if l.denies(g) {
-			return l
+		if is, why := l.denies(g); is {
+			return l, why
 		}
 	}
-	return nil
+	return nil, ""
 }
 
 // forms are the limits that the rules name for a tool, for people.
@@ -209,7 +307,7 @@ type rights struct {
 }
 
 // compileRights compiles what allows and what denies; a nil allow allows all.
-func (c *Catalog) compileRights(allow, deny []Rule) (r rights, err error) {
+func (c *Compiled) compileRights(allow, deny []Rule) (r rights, err error) {
 	if allow != nil {
 		if r.allow, err = c.compileRules(allow); err != nil {
 			return r, err

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -235,6 +236,10 @@ func TestCheckerOfRules(t *testing.T) {
 		{"a negative bound", grants(Rule{Tool: "file.read", MaxPerRound: -1}), "want a number"},
 		{"a bound in a profile", func(c *Catalog) { c.Profiles["work"] = Profile{Allow: []Rule{{Tool: "file.read", MaxPerRound: 1}}} }, "only a role's grant"},
 		{"create only in a denial", func(c *Catalog) { c.Baseline.Deny = []Rule{{Tool: "file.write", CreateOnly: true}} }, "only a role's grant"},
+		{"no expression", grants(Rule{Tool: "file.read", When: "args.path =="}), "roles.worker.grants.0.when: 1:13: Syntax error"},
+		{"an expression of what is not there", func(c *Catalog) { c.Baseline.Deny = []Rule{{Tool: "file.read", When: "now > 1"}} }, "baseline.deny.0.when: 1:1: undeclared reference to 'now'"},
+		{"an expression of another type", grants(Rule{Tool: "file.read", When: "step"}), "grants.0.when: gives int"},
+		{"an expression for a terminal", grants(Rule{Tool: "file.read", When: "tool == \x1b[2J"}), `\x1b`},
 		{"an only of nothing", func(c *Catalog) { c.Principals.IDs = map[string]Policy{"anna": {Only: []Rule{}}} }, "principals.ids.anna.only: is empty"},
 		{"O-R15 a misspelt kind", func(c *Catalog) { c.Principals.Kinds = map[events.PrincipalKind]Policy{"User": {}} }, "principals.kinds.User"},
 		{"a principal that nobody is", func(c *Catalog) { c.Principals.IDs = map[string]Policy{"Anna": {}} }, "no channel names the principal"},
@@ -263,10 +268,20 @@ func drawRule(t *rapid.T, what use) Rule {
 	if rapid.IntRange(0, 4).Draw(t, "exact") == 0 {
 		r.Exact = jsontext.Value(`{"path":"a"}`)
 	}
+	if rapid.IntRange(0, 2).Draw(t, "conditional") == 0 {
+		r.When = rapid.SampledFrom(conditions).Draw(t, "when")
+	}
 	if what == granting {
 		r.MaxPerRound = rapid.IntRange(0, 2).Draw(t, "max")
 	}
 	return r
+}
+
+// conditions are expressions of which some are true, false or without an answer of any
+// call; some ask for what a catalog can change.
+var conditions = []string{
+	`true`, `args.path == "a"`, `args.path != "a"`, `args.missing == 1`, `1 / used > 0`, `used < 2`,
+	`role == "worker"`, `role != "worker"`, `profile == "work"`, `profile != "work"`, `principal.id == "anna"`, `args.path`,
 }
 
 func drawRules(t *rapid.T, what use, least int) []Rule {
@@ -392,7 +407,7 @@ func edited(t *rapid.T, c Catalog) Catalog {
 		t.Fatal(err)
 	}
 	work, worker := c.Profiles["work"], c.Roles["worker"]
-	switch rapid.IntRange(0, 8).Draw(t, "edit") {
+	switch rapid.IntRange(0, 11).Draw(t, "edit") {
 	case 0:
 		c.Baseline.Deny = append(c.Baseline.Deny, drawRule(t, denying))
 	case 1:
@@ -417,6 +432,17 @@ func edited(t *rapid.T, c Catalog) Catalog {
 		c.Principals.Channels = map[events.ChannelID]Policy{"terminal": {Only: []Rule{drawRule(t, allowing)}}}
 	case 8:
 		c.Tools = map[string]Tool{"file.delete": {Private: true}}
+	case 9:
+		for i := range worker.Grants {
+			worker.Grants[i].When = cmp.Or(worker.Grants[i].When, `used < 2`)
+		}
+	case 10:
+		for i := range c.Baseline.Deny {
+			c.Baseline.Deny[i].When = ""
+		}
+	case 11:
+		c.Roles["reader"] = Role{Grants: worker.Grants[:len(worker.Grants)/2]}
+		c.Agents["alice"] = Agent{Role: "reader", Key: c.Agents["alice"].Key}
 	}
 	c.Profiles["work"], c.Roles["worker"] = work, worker
 	return c

@@ -33,7 +33,8 @@ var exampleCalls = map[string][]pieceCall{
 	"agent-manager": {writes("agents/new-one/Soul.md", "allow"), writes("agents/Soul.md", "role paths")},
 	"graphics":      {writes("graphics/a.svg", "allow"), deletes("graphics/a.svg", "allow"), deletes("a.svg", "role paths")},
 	"orga": {writes("minutes/1.md", "allow"), {tool: "file.write", args: `{"content":"Meeting. Please knock.","path":"door.txt"}`, want: "allow"},
-		{tool: "file.write", args: `{"content":"Free","path":"door.txt"}`, want: "role exact"}},
+		{tool: "file.write", args: `{"content":"Free","path":"door.txt"}`, want: "role exact"},
+		{tool: "file.write", args: `{"content":"` + strings.Repeat("x", 20_001) + `","path":"minutes/2.md"}`, want: "role exact"}},
 	"reviewer":   {writes("a.md", "role grant"), {tool: "file.trash", args: "{}", want: "role grant"}},
 	"supervisor": {writes("a.md", "role grant"), {tool: "file.trash", args: "{}", want: "allow"}},
 }

@@ -16,12 +16,14 @@ import (
 	"gatebook/events"
 	"gatebook/infra/config"
 	"gatebook/policy"
+	"gatebook/policy/when"
 )
 
 // Every entry of the catalog is in the README.
 func TestReadmeCatalog(t *testing.T) {
 	same(t, "catalog", marked(t, "catalog").first(), entriesOf("", reflect.TypeFor[policy.Catalog]()))
 	same(t, "rule", marked(t, "rule").first(), entriesOf("", reflect.TypeFor[policy.Rule]()))
+	same(t, "variable", marked(t, "variables").first(), when.Variables())
 }
 
 func entriesOf(path string, of reflect.Type) []string {
@@ -63,7 +65,10 @@ func limitRules(t *testing.T) []string {
 		}
 		rules = append(rules, "role "+limit)
 	}
-	if len(rules) != 7 {
+	for range found(t, `outside\{limit: "(when)"\}`, "policy") {
+		rules = append(rules, "role when", "profile when", "principal when")
+	}
+	if len(rules) != 10 {
 		t.Errorf("limits %q", rules)
 	}
 	return rules
@@ -99,6 +104,15 @@ var pieceCalls = map[string][]pieceCall{
 	"clerk": {
 		{tool: "file.write", args: `{"content":"done","path":"state.txt"}`, want: "allow"},
 		{tool: "file.write", args: `{"content":"done.","path":"state.txt"}`, want: "role exact"},
+	},
+	"notary": {
+		{tool: "file.write", args: `{"content":"x","path":"notes/a.md"}`, used: 2, want: "allow"},
+		{tool: "file.write", args: `{"content":"x","path":"notes/a.md"}`, used: 3, want: "role when"},
+		{tool: "file.write", args: `{"content":"x","path":"notes/a.draft.md"}`, used: 3, want: "allow"},
+		{tool: "file.write", args: `{"content":"` + strings.Repeat("x", 1001) + `","path":"notes/a.md"}`, want: "role when"},
+		{tool: "file.write", args: `{"content":7,"path":"notes/a.md"}`, want: "role when"},
+		{tool: "file.write", args: `{"path":"notes/a.md"}`, want: "role when"},
+		{tool: "file.write", args: `{"content":"x","path":"a.draft.md"}`, want: "role paths"},
 	},
 	"profile": {
 		{tool: "file.write", args: `{"content":"x","path":"drafts/a"}`, want: "allow"},

@@ -60,6 +60,7 @@ var descriptions = map[string]string{
 	"Rule.exact":         "The whole of the arguments.",
 	"Rule.create_only":   "Only a new file, and never one in the place of another; for a role's grant of file.write.",
 	"Rule.max_per_round": "So many calls of the tool in a round; for a role's grant.",
+	"Rule.when":          "A condition in CEL over args, tool, agent, role, channel, conversation, principal.id, principal.kind, profile, step and used; without an answer it allows nothing and denies.",
 	"Rule.tool":          "One tool, or a scope.",
 	"Rule.scope":         "One scope, or a tool.",
 	"ContentRule.reason": "What the agent hears; the pattern is not repeated to it.",

@@ -3,7 +3,6 @@ package when
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"regexp"
 	"slices"
 
@@ -35,7 +34,7 @@ func newLanguage() (*cel.Env, error) {
 		subset.IncludeFunctions = append(subset.IncludeFunctions, &env.Function{Name: name})
 	}
 	options := []cel.EnvOption{cel.StdLib(cel.StdLibSubset(subset))}
-	for _, name := range slices.Sorted(maps.Keys(variables)) {
+	for _, name := range Variables() {
 		options = append(options, cel.Variable(name, variables[name].kind))
 	}
 	return cel.NewCustomEnv(options...)

@@ -3,6 +3,8 @@ package when
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 
 	"cel.dev/cel-go/cel"
@@ -15,7 +17,7 @@ const (
 	// MaxSize is how long an expression may be, in bytes.
 	MaxSize = 1 << 10
 	// MaxCost is what one evaluation may cost: about so many steps, which are some
-	// ten milliseconds.
+	// tens of milliseconds at the most.
 	MaxCost = 100_000
 )
 
@@ -54,6 +56,10 @@ var variables = map[string]struct {
 	"step":           {cel.IntType, func(v *Vars) any { return v.Step }},
 	"used":           {cel.IntType, func(v *Vars) any { return v.Used }},
 }
+
+// Variables are the names that an expression can use, in order. The caller owns the
+// slice.
+func Variables() []string { return slices.Sorted(maps.Keys(variables)) }
 
 // ResolveName gives a variable to CEL.
 func (v *Vars) ResolveName(name string) (any, bool) {

@@ -195,7 +195,7 @@ func TestCost(t *testing.T) {
 		{`args.all.all(x, size(args.text) > 0)`, manyArgs(3_000, 0)},
 		{`args.all.all(x, args.text + args.text != "")`, manyArgs(3_000, 0)},
 		{`args.all.all(x, args.text >= args.text)`, manyArgs(3_000, 0)},
-		{`args.text.matches("^(a|b)*$")`, manyArgs(500_000, 0)},
+		{`args.text.matches("^(a|b)*$")`, manyArgs(400_000, 0)},
 		{`true || args.all.all(x, args.all.all(y, args.all.all(z, true)))`, ""}, // not evaluated at all
 		{`args.all.exists(x, args.all.all(y, args.all.all(z, true))) || true`, manyArgs(200, 0)},
 	} {
@@ -222,7 +222,7 @@ func TestMembersAreWalkedInOrder(t *testing.T) {
 		t.Fatal(err)
 	}
 	first := ""
-	for range 50 {
+	for range 20 {
 		is, err := p.Eval(vars(t, text))
 		if got := fmt.Sprint(is, err); first == "" {
 			first = got
