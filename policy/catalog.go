@@ -2,6 +2,7 @@ package policy
 
 import (
 	"errors"
+	"maps"
 	"slices"
 
 	"gatebook/events"
@@ -77,6 +78,11 @@ type Principals struct {
 	Kinds    map[events.PrincipalKind]Policy `json:"kinds,omitzero"`
 	IDs      map[string]Policy               `json:"ids,omitzero"`
 	Channels map[events.ChannelID]Policy     `json:"channels,omitzero"`
+}
+
+// all are the policies, in no order.
+func (p Principals) all() []Policy {
+	return slices.Concat(slices.Collect(maps.Values(p.Kinds)), slices.Collect(maps.Values(p.IDs)), slices.Collect(maps.Values(p.Channels)))
 }
 
 // Policy narrows. Where Only is there, nothing but its calls is allowed.

@@ -71,8 +71,9 @@ func (d *diff) all(a, b Catalog) {
 	if x, y := max(a.Phase, 1), max(b.Phase, 1); x != y {
 		d.add("phase", fmt.Sprintf("changed from %d to %d", x, y), y > x)
 	}
+	denying := a.denyingScopes()
 	entries(d, "scopes", a.Scopes, b.Scopes, kind[Scope]{
-		changed: func(path, _ string, x, y Scope) { d.set(path+".tools", x.Tools, y.Tools) },
+		changed: func(path, name string, x, y Scope) { d.scope(path+".tools", x.Tools, y.Tools, denying[name]) },
 	})
 	d.denials("baseline.deny", a.Baseline.Deny, b.Baseline.Deny)
 	d.content(a.Content, b.Content)
@@ -145,6 +146,37 @@ func (d *diff) set(path string, a, b []string) {
 			d.add(path, "loses "+s, false)
 		}
 	}
+}
+
+// scope compares the tools of a scope. What it loses is denied no more where
+// something denies by it.
+func (d *diff) scope(path string, a, b []string, denying bool) {
+	before := len(d.out)
+	d.set(path, a, b)
+	for i := range d.out[before:] {
+		d.out[before+i].Widens = d.out[before+i].Widens || denying
+	}
+}
+
+// denyingScopes are the scopes by which rules deny or content rules look.
+func (c Catalog) denyingScopes() map[string]bool {
+	lists := [][]Rule{c.Baseline.Deny}
+	for _, p := range c.Profiles {
+		lists = append(lists, p.Deny)
+	}
+	for _, p := range c.Principals.all() {
+		lists = append(lists, p.Deny)
+	}
+	out := map[string]bool{}
+	for _, r := range slices.Concat(lists...) {
+		out[r.Scope] = true
+	}
+	for _, r := range c.Content {
+		for _, scope := range r.Scopes {
+			out[scope] = true
+		}
+	}
+	return out
 }
 
 func (d *diff) limit(path string, x, y int64, micros bool) {

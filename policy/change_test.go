@@ -27,6 +27,14 @@ func TestCompare(t *testing.T) {
 		{"phase down", nil, func(c *Catalog) { c.Phase = 0 }, "phase changed from 2 to 1", false},
 		{"phase up", func(c *Catalog) { c.Phase = 0 }, func(c *Catalog) { c.Phase = 2 }, "phase changed from 1 to 2", true},
 		{"tool out of a scope", nil, func(c *Catalog) { c.Scopes["reading"] = Scope{[]string{"file.read"}} }, "scopes.reading.tools loses file.list", false},
+		{"tool out of a scope that the baseline denies", func(c *Catalog) { c.Baseline.Deny = []Rule{{Scope: "reading"}} }, func(c *Catalog) { c.Scopes["reading"] = Scope{[]string{"file.read"}} }, "scopes.reading.tools loses file.list", true},
+		{"tool out of a scope that a profile denies", func(c *Catalog) {
+			c.Profiles["writer"] = Profile{Tools: []string{"file.write"}, Deny: []Rule{{Scope: "reading"}}}
+		}, func(c *Catalog) { c.Scopes["reading"] = Scope{[]string{"file.read"}} }, "scopes.reading.tools loses file.list", true},
+		{"tool out of a scope that a policy denies", func(c *Catalog) { c.Principals.IDs = map[string]Policy{"anna": {Deny: []Rule{{Scope: "reading"}}}} }, func(c *Catalog) { c.Scopes["reading"] = Scope{[]string{"file.read"}} }, "scopes.reading.tools loses file.list", true},
+		{"tool out of a scope that a content rule looks at", func(c *Catalog) {
+			c.Content = map[string]ContentRule{"a": {Pattern: "a", Verdict: events.Deny, Scopes: []string{"reading"}}}
+		}, func(c *Catalog) { c.Scopes["reading"] = Scope{[]string{"file.read"}} }, "scopes.reading.tools loses file.list", true},
 		{"tool into a profile", nil, func(c *Catalog) { c.Profiles["nothing"] = Profile{Tools: []string{"file.read"}} }, "profiles.nothing.tools gains file.read", true},
 		{"grant removed", nil, func(c *Catalog) { c.Roles["reader"] = Role{Version: 1} }, "roles.reader.grants loses scope reading", false},
 		{"grant added", nil, func(c *Catalog) {

@@ -407,7 +407,11 @@ func edited(t *rapid.T, c Catalog) Catalog {
 		t.Fatal(err)
 	}
 	work, worker := c.Profiles["work"], c.Roles["worker"]
-	switch rapid.IntRange(0, 11).Draw(t, "edit") {
+	switch rapid.IntRange(0, 12).Draw(t, "edit") {
+	case 12:
+		if tools := c.Scopes["s1"].Tools; len(tools) > 0 {
+			c.Scopes["s1"] = Scope{Tools: tools[1:]}
+		}
 	case 0:
 		c.Baseline.Deny = append(c.Baseline.Deny, drawRule(t, denying))
 	case 1:
