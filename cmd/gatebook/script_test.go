@@ -24,6 +24,11 @@ import (
 // TestMain makes this test binary the gatebook of the scripts: the program as
 // people run it, but for cheap passphrases and no terminal to ask on.
 func TestMain(m *testing.M) {
+	// The race detector lets every process sleep for a second before it exits; the
+	// tests start some hundreds. What it has found it has printed by then.
+	if err := os.Setenv(raceOptions, strings.TrimSpace(os.Getenv(raceOptions)+" atexit_sleep_ms=20")); err != nil {
+		panic(err)
+	}
 	testscript.Main(m, map[string]func(){
 		"gatebook": func() {
 			app := NewApp()
@@ -37,6 +42,9 @@ func TestMain(m *testing.M) {
 	})
 }
 
+// raceOptions is the variable that the race detector reads.
+const raceOptions = "GORACE"
+
 // The transcripts in testdata/script run real processes: an engine and the
 // commands that people type.
 func TestScripts(t *testing.T) {
@@ -49,6 +57,7 @@ func TestScripts(t *testing.T) {
 				env.Setenv(name, filepath.Join(env.WorkDir, dir))
 			}
 			env.Setenv("USER", "anna")
+			env.Setenv(raceOptions, os.Getenv(raceOptions))
 			pass := filepath.Join(env.WorkDir, "passphrase")
 			env.Setenv(identity.PassphraseFile, pass)
 			return os.WriteFile(pass, []byte("correct horse\n"), 0o600)
