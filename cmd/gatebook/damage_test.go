@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"maps"
@@ -112,6 +113,15 @@ func flip(thousandths int) func([]byte) []byte {
 	}
 }
 
+// withoutFirstTwo takes the first two messages out of a block of the store. Each
+// begins with its length, of which the highest bit is a flag.
+func withoutFirstTwo(raw []byte) []byte {
+	for range 2 {
+		raw = raw[binary.LittleEndian.Uint32(raw)&^(1<<31):]
+	}
+	return raw
+}
+
 // views is the folder of the views in use.
 func (h *testFolder) views() string {
 	h.t.Helper()
@@ -137,6 +147,10 @@ func damages(t *testing.T, a aged) []damageCase {
 	rollBack := func(h *testFolder) { copyFolder(t, a.former, nats(h)) }
 	return []damageCase{
 		{"O-L08 agent-bom#3697 the newest events are cut off", rollBack, next, next, false},
+		{"O-L08 ai-memory-mcp#1850 the first two events are cut off", func(h *testFolder) {
+			h.edit(h.block(), withoutFirstTwo)
+			h.remove(filepath.Join(filepath.Dir(h.block()), "index.db"))
+		}, 1, 1, false},
 		{"O-L08 the whole log is gone", func(h *testFolder) { h.remove(nats(h)) }, 1, 1, false},
 		{"O-L08 the stream is deleted", func(h *testFolder) { h.remove(filepath.Join(nats(h), "jetstream", "ENGINE", "streams", "BOOK_main")) }, 1, 1, false},
 		{"O-L08 rolled back, and the head reset", func(h *testFolder) { rollBack(h); h.remove(h.folder().Head()) }, next, next, false},
