@@ -14,9 +14,9 @@
 //   - The first layer that refuses is the one reported, with the rule and a
 //     reason a person understands.
 //
-// The layers in force are 1 decode, 2 round, 3 tool, 4 phase, 6 role and
-// 7 profile; the others (DESIGN, section 8) put themselves between them without
-// a change to these.
+// The layers in force are 1 decode, 2 round, 3 tool, 4 phase, 5 baseline, 6 role,
+// 7 profile and 8 principal; the others (DESIGN, section 8) put themselves between
+// them without a change to these.
 //
 // go-json-experiment/json is here for its strictness and the RFC 8785 form, and
 // golang.org/x/text for the composed form of names (Unicode NFC), which the
