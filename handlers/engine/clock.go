@@ -8,7 +8,7 @@ import (
 
 // Clock is where engine time comes from.
 type Clock interface {
-	// Wall is the time of day.
+	// Wall is the time of day, with a monotonic reading where there is one.
 	Wall() time.Time
 	// Elapsed grows evenly, suspend included, from any origin.
 	Elapsed() time.Duration

@@ -291,12 +291,16 @@ func (e *Engine) decide(work []Command) error {
 }
 
 // commit sends the events of the open cycle on their way to become durable, one
-// cycle at a time; what comes meanwhile is decided into the next.
+// cycle at a time; what comes meanwhile is decided into the next. What waits
+// already is decided first: an append costs the same for few events and for many.
 func (e *Engine) commit(ctx context.Context, landed *cycle) {
 	if e.flying != nil || e.open == nil || landed != nil && landed.failed != nil {
 		return
 	}
 	c, log := e.open, e.log
+	if ctx.Err() == nil && !c.full && len(e.in)+len(e.ended) > 0 {
+		return
+	}
 	e.open, e.flying = nil, c
 	decisions := c.decisions()
 	if len(decisions) == 0 {

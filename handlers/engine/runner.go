@@ -67,11 +67,11 @@ func (e *Engine) runHeld(h heldCall) {
 // when it returns, or a little after its context ended.
 func (e *Engine) runTool(ctx context.Context, cancel context.CancelCauseFunc, limit time.Duration, k *Call, env tools.Env, end *toolEnd) {
 	ctx, stop := context.WithTimeoutCause(ctx, limit, errToolTime)
-	began, returned := e.cfg.Clock.Elapsed(), make(chan struct{})
+	began, returned := e.cfg.Clock.Wall(), make(chan struct{})
 	var once sync.Once
 	finish := func(result jsontext.Value, err error) {
 		defer e.tools.Done()
-		end.done.Duration = events.MicrosOf(e.cfg.Clock.Elapsed() - began)
+		end.done.Duration = events.MicrosOf(max(0, e.cfg.Clock.Wall().Sub(began)))
 		if err == nil {
 			err = e.keepResult(end, result)
 		}
