@@ -10,6 +10,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"gatebook/events"
+	"gatebook/policy/paths"
 	"gatebook/policy/when"
 )
 
@@ -36,7 +37,7 @@ type CallRequest struct {
 	// decision looks at them and copies nothing of them.
 	Args jsontext.Value
 	// Paths are the workspace paths among the arguments.
-	Paths []Path
+	Paths []paths.Path
 	// Malformed, where not nil, makes the verdict reject.
 	Malformed *Malformed
 	// Unredactable says that the arguments could not be redacted, Unkept that
@@ -354,10 +355,10 @@ func refuseRole(g *gate) *refused {
 func refusePath(g *gate) *refused {
 	for _, p := range g.req.Paths {
 		if p.Leaves() {
-			return deny(events.LayerRole, "workspace", "the path "+events.Quote(p.given)+" leaves the workspace; name a path inside it, without .. steps that lead out")
+			return deny(events.LayerRole, "workspace", "the path "+events.Quote(p.Given())+" leaves the workspace; name a path inside it, without .. steps that lead out")
 		}
 		if p.Reserved() {
-			return deny(events.LayerRole, "trash", "the path "+events.Quote(p.given)+" is in the trash folder; use file.trash to look at it and file.restore to take something out")
+			return deny(events.LayerRole, "trash", "the path "+events.Quote(p.Given())+" is in the trash folder; use file.trash to look at it and file.restore to take something out")
 		}
 	}
 	return nil

@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"gatebook/events"
+	"gatebook/policy/paths"
 )
 
 func TestDecideCall(t *testing.T) {
@@ -71,7 +72,7 @@ func TestDecideCall(t *testing.T) {
 		{"O-P25 path leaves", func(_ *Catalog, r *CallRequest, _ *CallFacts) {
 			*r = request("file.write", "a", "../AgentSettings.json")
 		}, "deny role workspace"},
-		{"a path nobody parsed", func(_ *Catalog, r *CallRequest, _ *CallFacts) { r.Paths = []Path{{}} }, "deny role workspace"},
+		{"a path nobody parsed", func(_ *Catalog, r *CallRequest, _ *CallFacts) { r.Paths = []paths.Path{{}} }, "deny role workspace"},
 		{"trash", func(_ *Catalog, r *CallRequest, _ *CallFacts) { *r = request("file.write", ".Trash/x") }, "deny role trash"},
 		{"session covers longtime", func(_ *Catalog, _ *CallRequest, f *CallFacts) { f.Round.Session = "guest" }, "deny profile profile"},
 		{"O-R14 undeclared session is none, not longtime", func(_ *Catalog, _ *CallRequest, f *CallFacts) { f.Round.Session = "{bad json" }, "deny profile profile"},
@@ -295,9 +296,9 @@ func scramble(t *rapid.T, v reflect.Value, text *rapid.Generator[string]) {
 			f.SetBool(!f.Bool())
 		case f.CanInt():
 			f.SetInt(rapid.Int64().Draw(t, "int") >> 40)
-		case f.Type() == reflect.TypeFor[[]Path]():
-			p, _ := ParsePath("path", text.Draw(t, "path"))
-			f.Set(reflect.ValueOf([]Path{p}))
+		case f.Type() == reflect.TypeFor[[]paths.Path]():
+			p, _ := paths.Parse(text.Draw(t, "path"))
+			f.Set(reflect.ValueOf([]paths.Path{p}))
 		case f.Type() == reflect.TypeFor[*Malformed]():
 			f.Set(reflect.ValueOf(&Malformed{text.Draw(t, "field"), text.Draw(t, "why")}))
 		}

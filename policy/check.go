@@ -14,6 +14,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"gatebook/events"
+	"gatebook/policy/paths"
 	"gatebook/policy/when"
 )
 
@@ -295,7 +296,7 @@ func (v *checker) rule(at string, r Rule, what use) {
 		v.scope(at+".scope", r.Scope)
 	}
 	for i, text := range r.Paths {
-		_, err := ParsePattern(text)
+		_, err := paths.ParsePattern(text)
 		v.err(item(at+".paths", i), err)
 	}
 	v.exact(at+".exact", r.Exact)

@@ -18,7 +18,5 @@
 // 7 profile and 8 principal; the others (DESIGN, section 8) put themselves between
 // them without a change to these.
 //
-// go-json-experiment/json is here for its strictness and the RFC 8785 form, and
-// golang.org/x/text for the composed form of names (Unicode NFC), which the
-// standard library does not know.
+// go-json-experiment/json is here for its strictness and the RFC 8785 form.
 package policy

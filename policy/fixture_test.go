@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"gatebook/events"
+	"gatebook/policy/paths"
 )
 
 const (
@@ -63,14 +64,14 @@ func compiled(t testing.TB, edits ...func(*Catalog)) *Compiled {
 	return out
 }
 
-func request(tool string, paths ...string) CallRequest {
+func request(tool string, named ...string) CallRequest {
 	req := CallRequest{
 		Call: "C1", Agent: "alice", Round: "R1", HandleHash: handle, Key: "k1",
 		Tool:      events.ToolKey{Owner: OwnerBuiltin, Name: tool},
 		Arguments: events.Arguments{Text: events.Plain(`{"path":"a"}`), MAC: "m1", Size: 12},
 	}
-	for _, p := range paths {
-		parsed, err := ParsePath("path", p)
+	for _, p := range named {
+		parsed, err := paths.Parse(p)
 		if err != nil {
 			panic(err)
 		}
@@ -92,4 +93,12 @@ func facts() CallFacts {
 
 func verdict(d events.CallDecided) string {
 	return fmt.Sprintf("%s %s %s", d.Verdict, d.Layer, d.Rule)
+}
+
+func mustPath(t interface{ Fatal(...any) }, raw string) paths.Path {
+	p, err := paths.Parse(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"gatebook/events"
+	"gatebook/policy/paths"
 	"gatebook/policy/when"
 )
 
@@ -20,7 +21,7 @@ import (
 type Rule struct {
 	Tool  string `json:"tool,omitzero"`
 	Scope string `json:"scope,omitzero"`
-	// Paths are patterns ([ParsePattern]) of the workspace paths of a call: all of
+	// Paths are patterns ([paths.ParsePattern]) of the workspace paths of a call: all of
 	// them where the rule grants, any of them where it denies.
 	Paths []string `json:"paths,omitzero"`
 	// Exact is the whole of the arguments, one JSON object.
@@ -105,14 +106,14 @@ func subset(a, b []string) bool {
 // limit is a compiled Rule.
 type limit struct {
 	Rule
-	patterns []Pattern
+	patterns []paths.Pattern
 	when     *when.Program // nil: always
 }
 
 func (c *Compiled) compileRule(r Rule) (limit, error) {
 	l := limit{Rule: r}
 	for _, text := range r.Paths {
-		p, err := ParsePattern(text)
+		p, err := paths.ParsePattern(text)
 		if err != nil {
 			return l, err
 		}
@@ -163,11 +164,11 @@ func (l *limit) beyond(g *gate) string {
 	return ""
 }
 
-func (l *limit) allPaths(paths []Path) bool {
-	outside := func(p Path) bool {
-		return !slices.ContainsFunc(l.patterns, func(pattern Pattern) bool { return pattern.Matches(p) })
+func (l *limit) allPaths(list []paths.Path) bool {
+	outside := func(p paths.Path) bool {
+		return !slices.ContainsFunc(l.patterns, func(pattern paths.Pattern) bool { return pattern.Matches(p) })
 	}
-	return len(paths) > 0 && !slices.ContainsFunc(paths, outside)
+	return len(list) > 0 && !slices.ContainsFunc(list, outside)
 }
 
 // denies says whether a rule that denies is about the call, and why where that is
@@ -177,8 +178,8 @@ func (l *limit) denies(g *gate) (is bool, why string) {
 	if len(l.Exact) > 0 && len(g.req.Args) > 0 && !bytes.Equal(l.Exact, g.req.Args) {
 		return false, ""
 	}
-	if len(l.patterns) > 0 && len(g.req.Paths) > 0 && !slices.ContainsFunc(g.req.Paths, func(p Path) bool {
-		return slices.ContainsFunc(l.patterns, func(pattern Pattern) bool { return pattern.Refuses(p, g.deep) })
+	if len(l.patterns) > 0 && len(g.req.Paths) > 0 && !slices.ContainsFunc(g.req.Paths, func(p paths.Path) bool {
+		return slices.ContainsFunc(l.patterns, func(pattern paths.Pattern) bool { return pattern.Refuses(p, g.deep) })
 	}) {
 		return false, ""
 	}

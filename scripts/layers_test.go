@@ -128,8 +128,10 @@ var leaves = []struct {
 }{
 	{"events", slices.Concat(pure, strictJSON, []string{"context", "github.com/oklog/ulid/v2"}),
 		"events is read by everything and for ever: it computes, with strict JSON and ulid as its only dependencies, and neither reads a clock nor does IO"},
-	{"policy", slices.Concat(pure, strictJSON, []string{"gatebook/events", "golang.org/x/text/unicode/norm"}),
+	{"policy", slices.Concat(pure, strictJSON, []string{"gatebook/events"}),
 		"policy is pure: no context, no clock, no randomness, no IO, so that a decision can be repeated from its recorded facts"},
+	{"policy/paths", slices.Concat(pure, []string{"gatebook/events", "golang.org/x/text/unicode/norm"}),
+		"what a path may be is told from its text alone, and does not depend on the rules that name it"},
 	{"policy/when", slices.Concat(pure, strictJSON, celOnly, []string{"sync"}),
 		"the language of rules is as pure as policy, and knows nothing of it: CEL stays behind this one package, and sync makes its environment once"},
 	{"projections", slices.Concat(pure, []string{"context", "sync", "gatebook/events", "github.com/fxamacker/cbor/v2", "golang.org/x/mod/sumdb/tlog"}),

@@ -16,6 +16,7 @@ import (
 	"gatebook/events"
 	"gatebook/infra/config"
 	"gatebook/policy"
+	"gatebook/policy/paths"
 	"gatebook/policy/when"
 )
 
@@ -214,7 +215,7 @@ func (p pieceCall) decided(t *testing.T, c *policy.Compiled) string {
 		Agent: "alice", Round: "R", HandleHash: handle, Tool: events.ToolKey{Owner: policy.OwnerBuiltin, Name: p.tool}, Args: jsontext.Value(p.args),
 	}
 	if m := regexp.MustCompile(`"path":"([^"]*)"`).FindStringSubmatch(p.args); m != nil {
-		path, err := policy.ParsePath("path", m[1])
+		path, err := paths.Parse(m[1])
 		check(t, err)
 		req.Paths = append(req.Paths, path)
 	}

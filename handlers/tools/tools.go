@@ -20,7 +20,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"gatebook/events"
-	"gatebook/policy"
+	"gatebook/policy/paths"
 )
 
 // Definition is what an agent is told about a tool.
@@ -45,7 +45,7 @@ type Args any
 // Decoded is what a strict decode gives.
 type Decoded struct {
 	Args  Args
-	Paths []policy.Path // workspace paths among the arguments
+	Paths []paths.Path // workspace paths among the arguments
 }
 
 // Env is what a run gets beside its arguments.

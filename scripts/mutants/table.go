@@ -145,7 +145,7 @@ var table = []mutant{
 	},
 	{
 		name: "paths-by-any", means: "one path that is granted is enough, whatever the other ones are",
-		file: "policy/rule.go", old: "return len(paths) > 0 && !slices.ContainsFunc(paths, outside)",
+		file: "policy/rule.go", old: "return len(list) > 0 && !slices.ContainsFunc(list, outside)",
 		new: "return slices.ContainsFunc(paths, func(p Path) bool { return !outside(p) })",
 		pkg: "./policy", test: "TestEveryPathMustBeGranted",
 	},

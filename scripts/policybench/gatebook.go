@@ -5,6 +5,7 @@ import (
 
 	"gatebook/events"
 	"gatebook/policy"
+	"gatebook/policy/paths"
 )
 
 const handle = events.Digest("aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa")
@@ -40,11 +41,11 @@ func newGatebook(list []rule) (decider, error) {
 		Tool: policy.ToolFacts{Known: true, Tier: events.Reversible},
 	}
 	return func(ask call) (func() (bool, error), error) {
-		path, err := policy.ParsePath("path", ask.path)
+		path, err := paths.Parse(ask.path)
 		req := policy.CallRequest{
 			Call: "C1", Agent: "alice", Round: "R1", HandleHash: handle,
 			Tool:  events.ToolKey{Owner: policy.OwnerBuiltin, Name: ask.tool},
-			Paths: []policy.Path{path},
+			Paths: []paths.Path{path},
 		}
 		return func() (bool, error) {
 			return policy.DecideCall(c, req, facts).Decided.Verdict == events.Allow, nil

@@ -13,13 +13,14 @@ import (
 
 	"gatebook/events"
 	"gatebook/policy"
+	"gatebook/policy/paths"
 )
 
 // arguments are the members of one object. The first fault found stays in
 // malformed, and every getter then gives a zero value.
 type arguments struct {
 	values    map[string]jsontext.Value
-	paths     []policy.Path
+	paths     []paths.Path
 	malformed *policy.Malformed
 }
 
@@ -129,17 +130,15 @@ func (a *arguments) number(field string, whenAbsent, least, most int64) int64 {
 
 // path gives a path that has passed the lexical rules; raw is the path meant
 // when the member is absent.
-func (a *arguments) path(field, raw string) policy.Path {
+func (a *arguments) path(field, raw string) paths.Path {
 	raw = a.text(field, raw)
 	if a.malformed != nil {
-		return policy.Path{}
+		return paths.Path{}
 	}
-	p, err := policy.ParsePath(field, raw)
+	p, err := paths.Parse(raw)
 	if err != nil {
-		if !errors.As(err, &a.malformed) {
-			a.fail(field, "not a path")
-		}
-		return policy.Path{}
+		a.fail(field, err.Error())
+		return paths.Path{}
 	}
 	a.paths = append(a.paths, p)
 	return p

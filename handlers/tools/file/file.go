@@ -21,7 +21,7 @@ import (
 
 	"gatebook/handlers/tools"
 	"gatebook/handlers/tools/workspace"
-	"gatebook/policy"
+	"gatebook/policy/paths"
 )
 
 // Tools gives the file tools over the workspaces ws.
@@ -94,4 +94,4 @@ func define(name, description, schema string) tools.Definition {
 }
 
 // pathOnly are the arguments of a tool that takes one path.
-type pathOnly struct{ path policy.Path }
+type pathOnly struct{ path paths.Path }

@@ -5,11 +5,11 @@ import (
 
 	"gatebook/handlers/tools"
 	"gatebook/handlers/tools/workspace"
-	"gatebook/policy"
+	"gatebook/policy/paths"
 )
 
 type listArgs struct {
-	path   policy.Path
+	path   paths.Path
 	cursor string
 }
 

@@ -10,14 +10,14 @@ import (
 
 	"gatebook/handlers/tools"
 	"gatebook/handlers/tools/workspace"
-	"gatebook/policy"
+	"gatebook/policy/paths"
 )
 
 // maxOffset is the largest number that canonical JSON keeps exactly.
 const maxOffset = 1<<53 - 1
 
 type readArgs struct {
-	path          policy.Path
+	path          paths.Path
 	offset, limit int64
 }
 
@@ -59,7 +59,7 @@ func readTool(ws *workspace.Workspaces) tools.Tool {
 }
 
 // show turns a part of a file into text where it is text.
-func show(path policy.Path, c workspace.Content) readResult {
+func show(path paths.Path, c workspace.Content) readResult {
 	data := c.Data
 	if c.Offset+int64(len(data)) < c.Size {
 		data = wholeRunes(data)

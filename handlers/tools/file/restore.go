@@ -6,12 +6,12 @@ import (
 	"gatebook/events"
 	"gatebook/handlers/tools"
 	"gatebook/handlers/tools/workspace"
-	"gatebook/policy"
+	"gatebook/policy/paths"
 )
 
 type restoreArgs struct {
 	id events.CallID
-	to *policy.Path // nil: the original path
+	to *paths.Path // nil: the original path
 }
 
 func restoreTool(ws *workspace.Workspaces) tools.Tool {

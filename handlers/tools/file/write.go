@@ -7,11 +7,11 @@ import (
 	"gatebook/events"
 	"gatebook/handlers/tools"
 	"gatebook/handlers/tools/workspace"
-	"gatebook/policy"
+	"gatebook/policy/paths"
 )
 
 type writeArgs struct {
-	path    policy.Path
+	path    paths.Path
 	content string
 }
 

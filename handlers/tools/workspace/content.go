@@ -6,7 +6,7 @@ import (
 	"io/fs"
 
 	"gatebook/events"
-	"gatebook/policy"
+	"gatebook/policy/paths"
 )
 
 // Stamp names a change: the call that makes it, which becomes the id of what it
@@ -24,12 +24,12 @@ type Content struct {
 }
 
 // Read gives at most limit bytes (at most [MaxContent]) of a file from offset on.
-func (ws *Workspace) Read(path policy.Path, offset, limit int64) (Content, error) {
+func (ws *Workspace) Read(path paths.Path, offset, limit int64) (Content, error) {
 	content, err := ws.read(path, offset, limit)
 	return content, fault(path.String(), err)
 }
 
-func (ws *Workspace) read(path policy.Path, offset, limit int64) (Content, error) {
+func (ws *Workspace) read(path paths.Path, offset, limit int64) (Content, error) {
 	f, name, err := ws.parent(path, false)
 	if err != nil {
 		return Content{}, err
@@ -57,14 +57,14 @@ type Written struct {
 
 // Write puts content at path, which then holds it whole or not at all. Missing
 // folders are made. A former version goes to the trash.
-func (ws *Workspace) Write(stamp Stamp, path policy.Path, content []byte) (Written, error) {
+func (ws *Workspace) Write(stamp Stamp, path paths.Path, content []byte) (Written, error) {
 	written, err := ws.write(stamp, path, content, false)
 	return written, fault(path.String(), err)
 }
 
 // Create is Write where nothing is; where something is it refuses and changes
 // nothing.
-func (ws *Workspace) Create(stamp Stamp, path policy.Path, content []byte) (Written, error) {
+func (ws *Workspace) Create(stamp Stamp, path paths.Path, content []byte) (Written, error) {
 	written, err := ws.write(stamp, path, content, true)
 	if errors.Is(err, fs.ErrExist) {
 		err = refuse("create_only", "is there already, and this call may only make a new file")
@@ -72,7 +72,7 @@ func (ws *Workspace) Create(stamp Stamp, path policy.Path, content []byte) (Writ
 	return written, fault(path.String(), err)
 }
 
-func (ws *Workspace) write(stamp Stamp, path policy.Path, content []byte, onlyNew bool) (Written, error) {
+func (ws *Workspace) write(stamp Stamp, path paths.Path, content []byte, onlyNew bool) (Written, error) {
 	f, name, err := ws.parent(path, true)
 	if err != nil {
 		return Written{}, err

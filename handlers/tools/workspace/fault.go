@@ -8,7 +8,7 @@ import (
 
 	"gatebook/events"
 	"gatebook/handlers/tools"
-	"gatebook/policy"
+	"gatebook/policy/paths"
 )
 
 // Error is an error fit for an agent: it shows the path that the agent gave and
@@ -39,7 +39,7 @@ func refuse(rule, reason string) error { return &refusal{rule, reason} }
 
 // inside is the gate's own rule once more: no tool reaches out of the
 // workspace, whoever calls it.
-func inside(path policy.Path) error {
+func inside(path paths.Path) error {
 	switch {
 	case path.Leaves():
 		return refuse("workspace", "leads out of the workspace")

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"syscall"
 
-	"gatebook/policy"
+	"gatebook/policy/paths"
 )
 
 // folder is the opened handle of one folder. Its methods take the name of one
@@ -21,7 +21,7 @@ type folder struct {
 	step func(name string) // see [Workspaces]
 }
 
-func components(path policy.Path) []string {
+func components(path paths.Path) []string {
 	if path.String() == "." {
 		return nil
 	}

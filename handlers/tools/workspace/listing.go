@@ -10,7 +10,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"gatebook/events"
-	"gatebook/policy"
+	"gatebook/policy/paths"
 )
 
 // Listing is one page of a folder, in the order of the bytes of the names.
@@ -35,7 +35,7 @@ type Entry struct {
 
 // List gives the entries of a folder, without the trash. Their metadata comes
 // from the same handle as their names.
-func (ws *Workspace) List(ctx context.Context, path policy.Path, cursor string) (Listing, error) {
+func (ws *Workspace) List(ctx context.Context, path paths.Path, cursor string) (Listing, error) {
 	after, err := base64.RawURLEncoding.DecodeString(cursor)
 	if err != nil {
 		return Listing{}, &Error{Path: path.String(), Reason: "the cursor " + events.Quote(cursor) + " is not one that file.list gave"}
@@ -44,7 +44,7 @@ func (ws *Workspace) List(ctx context.Context, path policy.Path, cursor string) 
 	return listing, fault(path.String(), err)
 }
 
-func (ws *Workspace) list(ctx context.Context, path policy.Path, after string) (Listing, error) {
+func (ws *Workspace) list(ctx context.Context, path paths.Path, after string) (Listing, error) {
 	f, err := ws.folder(path, false)
 	if err != nil {
 		return Listing{}, err
@@ -60,11 +60,11 @@ func (ws *Workspace) list(ctx context.Context, path policy.Path, after string) (
 	return Listing{Entries: entries, Next: base64.RawURLEncoding.EncodeToString([]byte(last))}, err
 }
 
-func hidden(path policy.Path, name string) bool {
+func hidden(path paths.Path, name string) bool {
 	if path.String() != "." {
 		return false
 	}
-	p, err := policy.ParsePath("name", name)
+	p, err := paths.Parse(name)
 	return err == nil && p.Reserved()
 }
 
@@ -99,7 +99,7 @@ func fill[T any](ctx context.Context, names []string, most int, row func(name st
 
 func (f folder) entry(name string) (Entry, error) {
 	e := Entry{Name: name, Type: "vanished"}
-	if _, err := policy.ParsePath("name", name); err != nil {
+	if _, err := paths.Parse(name); err != nil {
 		e.Name = events.Escape(name)
 	}
 	info, err := f.Lstat(name)

@@ -12,7 +12,7 @@ import (
 
 	"gatebook/events"
 	"gatebook/handlers/tools"
-	"gatebook/policy"
+	"gatebook/policy/paths"
 )
 
 const canary = "CANARY-7f3a"
@@ -51,8 +51,8 @@ func (p *place) must(err error) {
 	}
 }
 
-func (p *place) path(raw string) policy.Path {
-	path, err := policy.ParsePath("path", raw)
+func (p *place) path(raw string) paths.Path {
+	path, err := paths.Parse(raw)
 	p.must(err)
 	return path
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/go-json-experiment/json"
 
 	"gatebook/events"
-	"gatebook/policy"
+	"gatebook/policy/paths"
 )
 
 // The trash is the folder .trash of a workspace. An entry is a folder named by
@@ -50,12 +50,12 @@ type TrashPage struct {
 }
 
 // Delete moves a file or a whole folder to the trash.
-func (ws *Workspace) Delete(stamp Stamp, path policy.Path) (Deleted, error) {
+func (ws *Workspace) Delete(stamp Stamp, path paths.Path) (Deleted, error) {
 	deleted, err := ws.remove(stamp, path)
 	return deleted, fault(path.String(), err)
 }
 
-func (ws *Workspace) remove(stamp Stamp, path policy.Path) (Deleted, error) {
+func (ws *Workspace) remove(stamp Stamp, path paths.Path) (Deleted, error) {
 	f, name, err := ws.parent(path, false)
 	if err != nil {
 		return Deleted{}, err
@@ -141,7 +141,7 @@ type Restored struct {
 
 // Restore moves an entry of the trash to its original path, or to another one
 // where to is not nil. It never overwrites. Missing folders are made.
-func (ws *Workspace) Restore(id events.CallID, to *policy.Path) (Restored, error) {
+func (ws *Workspace) Restore(id events.CallID, to *paths.Path) (Restored, error) {
 	if _, err := events.ParseULID[events.CallID](string(id)); err != nil {
 		return Restored{}, &Error{Path: string(id), Reason: "is not the id of a trash entry"}
 	}
@@ -160,7 +160,7 @@ func (ws *Workspace) Restore(id events.CallID, to *policy.Path) (Restored, error
 	return Restored{ID: id, Path: target.String(), Type: typeOf(info)}, fault(target.String(), ws.restore(e, target))
 }
 
-func (ws *Workspace) restore(e entry, target policy.Path) error {
+func (ws *Workspace) restore(e entry, target paths.Path) error {
 	f, name, err := ws.parent(target, true)
 	if err != nil {
 		return err
@@ -179,7 +179,7 @@ func (ws *Workspace) restore(e entry, target policy.Path) error {
 }
 
 // alternative names a free path beside target.
-func (f folder) alternative(target policy.Path) string {
+func (f folder) alternative(target paths.Path) string {
 	ext := path.Ext(target.String())
 	stem := strings.TrimSuffix(target.String(), ext)
 	if path.Base(target.String()) == ext { // a name like .env
@@ -292,13 +292,13 @@ func (e entry) description() description {
 // target is where the entry goes back to. A recorded path is held to the same
 // rules as one that an agent gives: the trash is a folder like others, and what
 // stands in it may have been put there.
-func (e entry) target(to *policy.Path) (policy.Path, error) {
+func (e entry) target(to *paths.Path) (paths.Path, error) {
 	if to != nil {
 		return *to, nil
 	}
-	p, err := policy.ParsePath("path", e.description().Path)
+	p, err := paths.Parse(e.description().Path)
 	if err != nil {
-		return policy.Path{}, &Error{Path: string(e.id), Reason: "its original path is not known; name one to restore it to"}
+		return paths.Path{}, &Error{Path: string(e.id), Reason: "its original path is not known; name one to restore it to"}
 	}
 	return p, nil
 }

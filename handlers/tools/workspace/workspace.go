@@ -30,7 +30,7 @@ import (
 	"sync"
 
 	"gatebook/events"
-	"gatebook/policy"
+	"gatebook/policy/paths"
 )
 
 // Workspaces gives out the workspaces of one data folder. It is safe for
@@ -64,7 +64,7 @@ func (w *Workspaces) Open(ctx context.Context, agent events.AgentID) (*Workspace
 		return nil, err
 	}
 	// An id may still be the name of a device on some systems.
-	if _, err := policy.ParsePath("agent", string(agent)); err != nil {
+	if _, err := paths.Parse(string(agent)); err != nil {
 		return nil, err
 	}
 	done, err := w.turn(ctx, agent)
@@ -120,7 +120,7 @@ func (ws *Workspace) Close() error {
 }
 
 // folder opens the folder that path names.
-func (ws *Workspace) folder(path policy.Path, create bool) (folder, error) {
+func (ws *Workspace) folder(path paths.Path, create bool) (folder, error) {
 	if err := inside(path); err != nil {
 		return folder{}, err
 	}
@@ -128,7 +128,7 @@ func (ws *Workspace) folder(path policy.Path, create bool) (folder, error) {
 }
 
 // parent opens the folder that holds what path names, and gives the name in it.
-func (ws *Workspace) parent(path policy.Path, create bool) (folder, string, error) {
+func (ws *Workspace) parent(path paths.Path, create bool) (folder, string, error) {
 	if err := inside(path); err != nil {
 		return folder{}, "", err
 	}

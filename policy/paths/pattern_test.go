@@ -1,4 +1,4 @@
-package policy
+package paths
 
 import (
 	"strings"
@@ -103,7 +103,7 @@ func TestPatternRefusesWhatItMatches(t *testing.T) {
 }
 
 func mustPath(t interface{ Fatal(...any) }, raw string) Path {
-	p, err := ParsePath("path", raw)
+	p, err := Parse(raw)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package policy
+package paths
 
 import (
 	"path"
@@ -34,28 +34,35 @@ type Path struct {
 // itself, never a ".." step. It is empty where the path leaves the workspace.
 func (p Path) String() string { return p.clean }
 
+// Given is the path as it was given.
+func (p Path) Given() string { return p.given }
+
 // Leaves says that the path steps out of the workspace at some point.
 func (p Path) Leaves() bool { return p.clean == "" }
 
 // Reserved says that the path is in the trash folder, which has tools of its own.
 func (p Path) Reserved() bool { return p.reserved }
 
-// ParsePath applies the lexical rules to the text of the argument named field.
-// Its only error is [*Malformed]. A path that leaves the workspace is no error:
-// refusing it is policy.
-func ParsePath(field, raw string) (Path, error) {
+// Error says why a text is no workspace path.
+type Error struct{ raw, why string }
+
+func (e *Error) Error() string { return events.Quote(e.raw) + " " + e.why }
+
+// Parse applies the lexical rules. Its only error is an [*Error]. A path that leaves
+// the workspace is no error: refusing it is policy.
+func Parse(raw string) (Path, error) {
 	if why := checkWhole(raw); why != "" {
-		return Path{}, &Malformed{Field: field, Reason: events.Quote(raw) + " " + why}
+		return Path{}, &Error{raw, why}
 	}
 	parts := strings.Split(raw, "/")
 	if len(parts) > MaxComponents {
-		return Path{}, &Malformed{Field: field, Reason: events.Quote(raw) + " has more than 64 components"}
+		return Path{}, &Error{raw, "has more than 64 components"}
 	}
 	var kept []string
 	leaves := false
 	for _, part := range parts {
 		if why := checkComponent(part); why != "" {
-			return Path{}, &Malformed{Field: field, Reason: events.Quote(raw) + " " + why}
+			return Path{}, &Error{raw, why}
 		}
 		switch {
 		case part == ".":

@@ -1,4 +1,4 @@
-package policy
+package paths
 
 import (
 	"fmt"
@@ -34,7 +34,7 @@ const (
 // ParsePattern reads a pattern. What a path may not have, a pattern may not.
 func ParsePattern(text string) (Pattern, error) {
 	plain := strings.NewReplacer(anyParts, "x", anyText, "x", slugText, "x").Replace(text)
-	p, err := ParsePath("pattern", plain)
+	p, err := Parse(plain)
 	switch {
 	case err != nil:
 		return Pattern{}, fmt.Errorf("the pattern %s names no path of a workspace: %w", text, err)
