@@ -28,6 +28,25 @@ type ProfileDefaulted struct {
 	Reason string  `json:"reason"`
 }
 
+// ChildDeclared says what an agent's parent leaves it, from now on. The first one of a
+// child stands right behind its agent.enrolled.
+type ChildDeclared struct {
+	Parent AgentID `json:"parent"`
+	Call   CallID  `json:"call"` // of the parent, that asked for it
+	// Allow is a profile of the catalog beyond which the child may do nothing; empty
+	// for no such bound. Deny is a scope of tools that it may not use; empty for none.
+	Allow string `json:"allow,omitzero"`
+	Deny  string `json:"deny,omitzero"`
+}
+
+// ChildRevoked says that a child can do nothing any more, for good: its id is never
+// given again.
+type ChildRevoked struct {
+	Parent AgentID `json:"parent"`
+	Call   CallID  `json:"call"` // of the parent, that asked for it
+	Reason string  `json:"reason,omitzero"`
+}
+
 // ConversationOpened begins a context of an agent. Taint ends only with a new
 // conversation that a channel or a person (the actor) declares fresh.
 type ConversationOpened struct {
@@ -54,6 +73,12 @@ func (ProfileSet) Kind() Kind { return KindProfileSet }
 // Kind is "profile.defaulted".
 func (ProfileDefaulted) Kind() Kind { return KindProfileDefaulted }
 
+// Kind is "child.declared".
+func (ChildDeclared) Kind() Kind { return KindChildDeclared }
+
+// Kind is "child.revoked".
+func (ChildRevoked) Kind() Kind { return KindChildRevoked }
+
 // Kind is "conversation.opened".
 func (ConversationOpened) Kind() Kind { return KindConversationOpened }
 
@@ -64,5 +89,7 @@ func (AgentEnrolled) sealed()      {}
 func (AgentReleased) sealed()      {}
 func (ProfileSet) sealed()         {}
 func (ProfileDefaulted) sealed()   {}
+func (ChildDeclared) sealed()      {}
+func (ChildRevoked) sealed()       {}
 func (ConversationOpened) sealed() {}
 func (ConversationClosed) sealed() {}

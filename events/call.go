@@ -109,6 +109,11 @@ type CallFacts struct {
 	HandleMatched   bool   `json:"handle_matched,omitzero"`
 	// Used is how many calls of the tool the round had before.
 	Used int64 `json:"used,omitzero"`
+	// Ancestors are those of a child, its parent first, parted by ", ": each with its
+	// role and its longtime profile, "alice (role planner, longtime work)".
+	Ancestors string `json:"ancestors,omitzero"`
+	// CausedBy is the round that caused the call's round.
+	CausedBy RoundID `json:"caused_by,omitzero"`
 	// CreateOnly says that an allowed call may make something new and replace
 	// nothing.
 	CreateOnly bool `json:"create_only,omitzero"`

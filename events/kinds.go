@@ -17,6 +17,8 @@ const (
 	KindAgentReleased      Kind = "agent.released"
 	KindProfileSet         Kind = "profile.set"
 	KindProfileDefaulted   Kind = "profile.defaulted"
+	KindChildDeclared      Kind = "child.declared"
+	KindChildRevoked       Kind = "child.revoked"
 	KindConversationOpened Kind = "conversation.opened"
 	KindConversationClosed Kind = "conversation.closed"
 	KindRoundBegun         Kind = "round.begun"
@@ -58,6 +60,8 @@ var kinds = kindSet{
 	KindAgentReleased:      of[AgentReleased](EntityAgent, 1),
 	KindProfileSet:         of[ProfileSet](EntityAgent, 1),
 	KindProfileDefaulted:   of[ProfileDefaulted](EntityAgent, 1),
+	KindChildDeclared:      of[ChildDeclared](EntityAgent, 1),
+	KindChildRevoked:       of[ChildRevoked](EntityAgent, 1),
 	KindConversationOpened: of[ConversationOpened](EntityAgent, 1),
 	KindConversationClosed: of[ConversationClosed](EntityAgent, 1),
 	KindRoundBegun:         of[RoundBegun](EntityAgent, 1),

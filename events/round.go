@@ -44,8 +44,11 @@ type RoundBegun struct {
 	Effective string   `json:"effective,omitzero"`
 	Task      Personal `json:"task,omitzero"`
 	Model     Model    `json:"model,omitzero"`
-	// CausedBy is the parent's round that started this one.
+	// CausedBy is the parent's round that started this one: Effective is then the
+	// profile that was in effect in it, and stays until this round ends.
 	CausedBy RoundID `json:"caused_by,omitzero"`
+	// Job is the job of the catalog that started this round.
+	Job string `json:"job,omitzero"`
 	// Timeout ends the round after this long without a call.
 	Timeout Micros `json:"timeout_us"`
 }

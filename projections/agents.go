@@ -1,6 +1,7 @@
 package projections
 
 import (
+	"cmp"
 	"fmt"
 
 	"gatebook/events"
@@ -8,17 +9,20 @@ import (
 
 // AgentRow is what the views know of one agent.
 type AgentRow struct {
-	_            struct{} `cbor:",toarray"`
-	Agent        events.AgentID
-	Role         string
-	Key          events.PublicKey
-	Parent       events.AgentID
-	Longtime     string         // profile; empty where none is set
-	Released     bool           // for good
-	Enrolled     events.Instant // the first time
-	LastActivity events.Instant // of its rounds and calls; 0 before the first
-	OpenRounds   int64
-	Seq          events.Seq // of the last event about it
+	_      struct{} `cbor:",toarray"`
+	Agent  events.AgentID
+	Role   string
+	Key    events.PublicKey
+	Parent events.AgentID // empty for an agent of the catalog
+	// ChildAllow and ChildDeny are what its parent leaves it; see
+	// [events.ChildDeclared].
+	ChildAllow, ChildDeny string
+	Longtime              string         // profile; empty where none is set
+	Released              bool           // for good
+	Enrolled              events.Instant // the first time
+	LastActivity          events.Instant // of its rounds and calls; 0 before the first
+	OpenRounds            int64
+	Seq                   events.Seq // of the last event about it
 }
 
 // AgentByID finds an agent, released or not.
@@ -91,10 +95,43 @@ func (f *fold) agentEnrolled(e events.AgentEnrolled) error {
 	if f.agent.Released {
 		return fmt.Errorf("%w: agent %s is released and its id never given again", ErrFold, f.rec.Agent)
 	}
-	if !f.known {
-		f.agent, f.known = AgentRow{Agent: f.rec.Agent, Enrolled: f.rec.Time}, true
+	if f.known && f.agent.Parent != e.Parent {
+		return fmt.Errorf("%w: agent %s is not a child of %s", ErrFold, f.rec.Agent, events.Quote(string(e.Parent)))
 	}
-	f.agent.Role, f.agent.Key, f.agent.Parent = e.Role, e.Key, e.Parent
+	if _, known, err := AgentByID(f.tx, e.Parent); e.Parent != "" && (err != nil || !known) {
+		return cmp.Or(err, fmt.Errorf("%w: agent %s is a child of %s, which is not known", ErrFold, f.rec.Agent, events.Quote(string(e.Parent))))
+	}
+	if !f.known {
+		f.agent, f.known = AgentRow{Agent: f.rec.Agent, Parent: e.Parent, Enrolled: f.rec.Time}, true
+	}
+	f.agent.Role, f.agent.Key = e.Role, e.Key
+	return nil
+}
+
+func (f *fold) childDeclared(e events.ChildDeclared) error {
+	if err := f.childOf(e.Parent); err != nil {
+		return err
+	}
+	f.agent.ChildAllow, f.agent.ChildDeny = e.Allow, e.Deny
+	return nil
+}
+
+func (f *fold) childRevoked(e events.ChildRevoked) error {
+	if err := f.childOf(e.Parent); err != nil {
+		return err
+	}
+	f.agent.Released, f.agent.Longtime = true, ""
+	return nil
+}
+
+// childOf is the law that the event's agent is enrolled, and a child of parent.
+func (f *fold) childOf(parent events.AgentID) error {
+	if err := f.enrolledAgent(); err != nil {
+		return err
+	}
+	if parent == "" || f.agent.Parent != parent {
+		return fmt.Errorf("%w: agent %s is not a child of %s", ErrFold, f.rec.Agent, events.Quote(string(parent)))
+	}
 	return nil
 }
 

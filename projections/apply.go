@@ -130,6 +130,10 @@ func (f *fold) event() error {
 		return f.agentReleased()
 	case events.ProfileSet:
 		return f.profileSet(e)
+	case events.ChildDeclared:
+		return f.childDeclared(e)
+	case events.ChildRevoked:
+		return f.childRevoked(e)
 	case events.ConversationOpened:
 		return f.conversationOpened(e)
 	case events.ConversationClosed:
@@ -154,7 +158,10 @@ func (f *fold) event() error {
 		return f.phaseChanged(e)
 	case events.ClockJumped:
 		return f.clockJumped(e)
-	case events.ProfileDefaulted, events.AlertRaised, events.AlertDelivered, events.JobRan, events.JobMissed,
+	case events.JobMissed:
+		f.markJob(e.Job)
+		return nil
+	case events.ProfileDefaulted, events.AlertRaised, events.AlertDelivered, events.JobRan,
 		events.IntakeRefused, events.AccessRefused, events.SubjectErased:
 		return nil // no view shows them yet; they move the checkpoint and the tree
 	}

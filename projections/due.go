@@ -95,3 +95,19 @@ func (f *fold) moveDue(before, after RoundRow) {
 		f.put(dueKey(dueSlot(to), DueRound, after.Round), []byte{})
 	}
 }
+
+// JobLast is when a round of the job last began or was missed, and whether one ever
+// was.
+func JobLast(r Reader, job string) (events.Instant, bool, error) {
+	value, err := r.Get(keyOf(viewJob, job))
+	if err != nil || value == nil {
+		return 0, false, err
+	}
+	at, err := seqOfValue(value)
+	return events.Instant(at), err == nil, err
+}
+
+// markJob keeps that the event settles a run of the job.
+func (f *fold) markJob(job string) {
+	f.put(keyOf(viewJob, job), seqValue(events.Seq(f.rec.Time)))
+}

@@ -29,6 +29,7 @@ const (
 	viewDue          byte = 16 // slot, kind, round
 	viewTree         byte = 17 // seq -> hashes
 	viewBlob         byte = 18 // digest -> seq of the last event that names the blob
+	viewJob          byte = 19 // job -> when a round of it last began, or was missed
 )
 
 // lastSeq is above every sequence of a book.

@@ -21,6 +21,10 @@ type RoundRow struct {
 	Task               events.Personal
 	Model              events.Model
 	Timeout            events.Micros // without a call; 0 for none
+	// CausedBy is the parent's round that started this one, Job the job that did;
+	// empty for neither.
+	CausedBy events.RoundID
+	Job      string
 	// LastCall is the decision of the last call; 0 before the first.
 	Begun, LastCall, Ended events.Instant
 	End                    events.RoundEnd // empty while open
@@ -56,6 +60,8 @@ type storedRound struct {
 	Task                   storedPersonal
 	ModelName, ModelKnown  string
 	Timeout                events.Micros
+	CausedBy               events.RoundID
+	Job                    string
 	Begun, LastCall, Ended events.Instant
 	End                    events.RoundEnd
 	EndReason              string
@@ -82,6 +88,7 @@ func storeRound(r RoundRow) storedRound {
 		Round: r.Round, Agent: r.Agent, Conversation: r.Conversation, Channel: r.Channel, HandleHash: r.HandleHash,
 		PrincipalID: r.Principal.ID, PrincipalKind: r.Principal.Kind, Requested: r.Requested, Session: r.Session,
 		Task: storePersonal(r.Task), ModelName: r.Model.Name, ModelKnown: r.Model.Known, Timeout: r.Timeout,
+		CausedBy: r.CausedBy, Job: r.Job,
 		Begun: r.Begun, LastCall: r.LastCall, Ended: r.Ended, End: r.End, EndReason: r.EndReason,
 		Steps: r.Steps, OpenCalls: r.OpenCalls, Used: r.Used, Seq: r.Seq,
 	}
@@ -92,6 +99,7 @@ func (s storedRound) row() RoundRow {
 		Round: s.Round, Agent: s.Agent, Conversation: s.Conversation, Channel: s.Channel, HandleHash: s.HandleHash,
 		Principal: events.Principal{ID: s.PrincipalID, Kind: s.PrincipalKind}, Requested: s.Requested, Session: s.Session,
 		Task: s.Task.personal(), Model: events.Model{Name: s.ModelName, Known: s.ModelKnown}, Timeout: s.Timeout,
+		CausedBy: s.CausedBy, Job: s.Job,
 		Begun: s.Begun, LastCall: s.LastCall, Ended: s.Ended, End: s.End, EndReason: s.EndReason,
 		Steps: s.Steps, OpenCalls: s.OpenCalls, Used: s.Used, Seq: s.Seq,
 	}
@@ -167,6 +175,9 @@ func (f *fold) roundBegun(e events.RoundBegun) error {
 	if err := f.newRound(e); err != nil {
 		return err
 	}
+	if err := f.causedRound(e); err != nil {
+		return err
+	}
 	conversation, err := f.openConversation(e.Conversation)
 	if err != nil {
 		return err
@@ -189,7 +200,10 @@ func (f *fold) roundBegun(e events.RoundBegun) error {
 	row := RoundRow{
 		Round: e.Round, Agent: f.rec.Agent, Conversation: e.Conversation, Channel: e.Channel, HandleHash: e.HandleHash,
 		Principal: e.Principal, Requested: e.Requested, Session: e.Effective, Task: e.Task, Model: e.Model,
-		Timeout: e.Timeout, Begun: f.rec.Time, Seq: f.rec.Seq,
+		Timeout: e.Timeout, CausedBy: e.CausedBy, Job: e.Job, Begun: f.rec.Time, Seq: f.rec.Seq,
+	}
+	if e.Job != "" {
+		f.markJob(e.Job)
 	}
 	f.moveDue(RoundRow{}, row)
 	return f.setRound(row)
@@ -207,6 +221,18 @@ func (f *fold) newRound(e events.RoundBegun) error {
 	earlier, ok, err := RoundByHandle(f.tx, e.HandleHash)
 	if err == nil && ok {
 		err = fmt.Errorf("%w: round %s has the handle of round %s", ErrFold, e.Round, earlier.Round)
+	}
+	return err
+}
+
+// causedRound is the law that what causes a round is a round of the agent's parent.
+func (f *fold) causedRound(e events.RoundBegun) error {
+	if e.CausedBy == "" {
+		return nil
+	}
+	cause, ok, err := RoundByID(f.tx, e.CausedBy)
+	if err == nil && (!ok || f.agent.Parent == "" || cause.Agent != f.agent.Parent) {
+		err = fmt.Errorf("%w: round %s is not caused by a round of the agent's parent", ErrFold, e.Round)
 	}
 	return err
 }

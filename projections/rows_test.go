@@ -104,8 +104,20 @@ func TestDamage(t *testing.T) {
 		"conversation closed twice":       {[]step{{"alice", events.ConversationClosed{Conversation: "C1"}}}, step{"alice", events.ConversationClosed{Conversation: "C1"}}},
 		"profile of a stranger":           {nil, step{"carol", events.ProfileSet{Profile: "owner"}}},
 		"released id given again":         {[]step{{"bob", events.AgentReleased{}}}, step{"bob", events.AgentEnrolled{Role: "worker"}}},
-		"engine of another incarnation":   {nil, step{"", events.EngineStarted{Incarnation: "OTHER"}}},
-		"engine without an incarnation":   {nil, step{"", events.EngineStarted{}}},
+		"child of another parent":         {[]step{{"kid", enrolledBy("alice")}}, step{"kid", events.ChildDeclared{Parent: "bob"}}},
+		"policy for no child":             {nil, step{"bob", events.ChildDeclared{Parent: "alice"}}},
+		"child taken over":                {[]step{{"kid", enrolledBy("alice")}}, step{"kid", enrolledBy("bob")}},
+		"child set free":                  {[]step{{"kid", enrolledBy("alice")}}, step{"kid", enrolledBy("")}},
+		"agent made a child":              {nil, step{"bob", enrolledBy("alice")}},
+		"child of a stranger":             {nil, step{"kid", enrolledBy("carol")}},
+		"child revoked by another":        {[]step{{"kid", enrolledBy("alice")}}, step{"kid", events.ChildRevoked{Parent: "bob"}}},
+		"child revoked twice":             {[]step{{"kid", enrolledBy("alice")}, {"kid", events.ChildRevoked{Parent: "alice"}}}, step{"kid", events.ChildRevoked{Parent: "alice"}}},
+		"revoked id given again":          {[]step{{"kid", enrolledBy("alice")}, {"kid", events.ChildRevoked{Parent: "alice"}}}, step{"kid", enrolledBy("alice")}},
+		"round caused for a stranger":     {[]step{{"bob", events.ConversationOpened{Conversation: "C2"}}}, step{"bob", causedBy("R1")}},
+		"round caused by another's": {[]step{{"kid", enrolledBy("bob")}, {"kid", events.ConversationOpened{Conversation: "C2"}}},
+			step{"kid", causedBy("R1")}},
+		"engine of another incarnation": {nil, step{"", events.EngineStarted{Incarnation: "OTHER"}}},
+		"engine without an incarnation": {nil, step{"", events.EngineStarted{}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newScript(t)
@@ -121,6 +133,56 @@ func TestDamage(t *testing.T) {
 			same(t, "fingerprint", fingerprint(t, s.store), before)
 		})
 	}
+}
+
+func enrolledBy(parent events.AgentID) events.AgentEnrolled {
+	return events.AgentEnrolled{Role: "worker", Parent: parent, Key: "UK"}
+}
+
+func causedBy(round events.RoundID) events.RoundBegun {
+	r := begun("R2", "C2", 2)
+	r.CausedBy = round
+	return r
+}
+
+func TestChildLives(t *testing.T) {
+	s := newScript(t)
+	s.must("kid", enrolledBy("alice"))
+	s.must("kid", events.ChildDeclared{Parent: "alice", Call: "X", Allow: "reading", Deny: "writes"})
+	s.must("kid", events.ConversationOpened{Conversation: "C2"})
+	s.must("kid", causedBy("R1"))
+	round, _, err := projections.RoundByID(s.read(), "R2")
+	ok(t, err)
+	same(t, "cause", round.CausedBy, events.RoundID("R1"))
+	row := func() projections.AgentRow {
+		row, _, err := projections.AgentByID(s.read(), "kid")
+		ok(t, err)
+		return row
+	}
+	same(t, "policy", []string{row().ChildAllow, row().ChildDeny}, []string{"reading", "writes"})
+	s.must("kid", events.ChildDeclared{Parent: "alice", Call: "Y"})
+	same(t, "policy", []string{row().ChildAllow, row().ChildDeny}, []string{"", ""})
+	s.must("kid", events.ProfileSet{Profile: "work"})
+	s.must("kid", events.ChildRevoked{Parent: "alice", Call: "Z"})
+	same(t, "released", row().Released, true)
+	same(t, "longtime", row().Longtime, "")
+}
+
+func TestJobLast(t *testing.T) {
+	s := newScript(t)
+	last := func() events.Instant {
+		at, _, err := projections.JobLast(s.read(), "nightly")
+		ok(t, err)
+		return at
+	}
+	same(t, "before", last(), events.Instant(0))
+	s.must("", events.JobMissed{Job: "nightly"})
+	same(t, "missed", last(), eventstest.Time(int(s.seq)))
+	s.must("bob", events.ConversationOpened{Conversation: "C2"})
+	r := begun("R2", "C2", 2)
+	r.Job = "nightly"
+	s.must("bob", r)
+	same(t, "begun", last(), eventstest.Time(int(s.seq)))
 }
 
 func TestBookBeginsWithEngineStarted(t *testing.T) {
@@ -139,7 +201,7 @@ func TestStateFollowsEngineEvents(t *testing.T) {
 	same(t, "state", st, projections.State{
 		Seq: s.seq, Incarnation: eventstest.ID[events.Incarnation](0), Writer: eventstest.ID[events.WriterID](0),
 		Catalog: "d1", ApprovedBy: "ada", Phase: 2, Time: eventstest.Time(int(s.seq)),
-		LastEvent: eventstest.ID[events.EventID](int(s.seq)), ClockHeld: true, Shape: 2,
+		LastEvent: eventstest.ID[events.EventID](int(s.seq)), ClockHeld: true, Shape: 3,
 	})
 	s.must("", events.ClockJumped{Accepted: true})
 	same(t, "clock held", state(t, s.store).ClockHeld, false)

@@ -71,7 +71,7 @@ func (c *counted) add(d events.Draft) {
 	switch e := d.Event.(type) {
 	case events.AgentEnrolled:
 		c.agents[d.Agent] = true
-	case events.AgentReleased:
+	case events.AgentReleased, events.ChildRevoked:
 		c.released[d.Agent], c.longtime[d.Agent] = true, ""
 	case events.ProfileSet:
 		c.longtime[d.Agent] = e.Profile

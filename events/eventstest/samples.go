@@ -30,7 +30,7 @@ func (s sample) drafts() []events.Draft {
 		d := Draft(2+i, s.agent, e)
 		d.Actor = [...]events.Actor{
 			{Kind: events.ActorPerson, ID: "ada"}, {Kind: events.ActorAgent, ID: "alice"}, {Kind: events.ActorChannel, ID: "chat"},
-		}[i]
+		}[i%3]
 		d.Cause = ID[events.EventID](1)
 		d.Catalog = Digest(1)
 		d.Trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
@@ -63,6 +63,12 @@ func agentSamples() []sample {
 		{agent, events.ProfileDefaulted{Round: ID[events.RoundID](3), Asked: "x", Reason: "r"}, []events.Event{
 			events.ProfileDefaulted{Round: ID[events.RoundID](3), Asked: odd, Reason: "not declared"},
 		}},
+		{agent, events.ChildDeclared{Parent: "boss", Call: ID[events.CallID](7)}, []events.Event{
+			events.ChildDeclared{Parent: "boss", Call: ID[events.CallID](7), Allow: "reading", Deny: "writes"},
+		}},
+		{agent, events.ChildRevoked{Parent: "boss", Call: ID[events.CallID](7)}, []events.Event{
+			events.ChildRevoked{Parent: "boss", Call: ID[events.CallID](7), Reason: odd},
+		}},
 		{agent, events.ConversationOpened{Conversation: ID[events.ConversationID](4)}, []events.Event{
 			events.ConversationOpened{Conversation: ID[events.ConversationID](4), Channel: "chat", Fresh: true},
 		}},
@@ -81,11 +87,15 @@ func roundSamples() []sample {
 	}
 	erasable := full
 	erasable.Sender, erasable.Task = sealed(), sealed()
+	job := events.RoundBegun{
+		Round: ID[events.RoundID](3), Conversation: ID[events.ConversationID](4), HandleHash: Digest(5),
+		Principal: events.Principal{ID: "nightly", Kind: events.PrincipalInternal}, Job: "nightly", Timeout: 1,
+	}
 	return []sample{
 		{agent, events.RoundBegun{
 			Round: ID[events.RoundID](3), Conversation: ID[events.ConversationID](4), HandleHash: Digest(5),
 			Principal: events.Principal{ID: "engine", Kind: events.PrincipalInternal}, Timeout: 1,
-		}, []events.Event{full, erasable}},
+		}, []events.Event{full, erasable, job}},
 		{agent, events.RoundTainted{Round: ID[events.RoundID](3), Call: ID[events.CallID](7)}, []events.Event{
 			events.RoundTainted{Round: ID[events.RoundID](3), Call: ID[events.CallID](7)},
 		}},
@@ -99,7 +109,7 @@ func callSamples() []sample {
 	return []sample{
 		{agent, events.CallDecided{
 			Call: ID[events.CallID](7), Tool: events.ToolKey{Owner: "builtin", Name: "file.read"}, Verdict: events.Allow,
-		}, []events.Event{decided(events.Plain(odd)), decided(sealed()), granted()}},
+		}, []events.Event{decided(events.Plain(odd)), decided(sealed()), granted(), ofChild()}},
 		{agent, events.CallReleased{Call: ID[events.CallID](7), Round: ID[events.RoundID](3)}, []events.Event{
 			events.CallReleased{Call: ID[events.CallID](7), Round: ID[events.RoundID](3)},
 		}},
@@ -131,6 +141,13 @@ func granted() events.CallDecided {
 		Step: 2, Tool: events.ToolKey{Owner: "builtin", Name: "file.write"}, Verdict: events.Allow, Tier: events.Reversible,
 		Facts: events.CallFacts{Phase: 2, Used: 3, CreateOnly: true},
 	}
+}
+
+// ofChild is a call of a child in a round that a round of its parent caused.
+func ofChild() events.CallDecided {
+	d := granted()
+	d.Facts = events.CallFacts{Phase: 2, Ancestors: "boss (role planner, longtime work)", CausedBy: ID[events.RoundID](6)}
+	return d
 }
 
 func completed(preview events.Personal) events.CallCompleted {

@@ -31,6 +31,7 @@ type history struct {
 
 type agent struct {
 	id            events.AgentID
+	parent        *agent
 	gone          bool
 	conversations []*conversation
 }
@@ -94,13 +95,27 @@ func (h *history) step() {
 	switch {
 	case a == nil || len(h.agents) < 4 && h.choose(10) == 0:
 		a = &agent{id: events.AgentID(fmt.Sprintf("agent%d", len(h.agents)))}
+		if h.choose(3) == 0 {
+			a.parent = pick(h, h.agents, func(up *agent) bool { return !up.gone })
+		}
 		h.agents = append(h.agents, a)
-		h.write(a.id, events.AgentEnrolled{Role: "worker", Key: events.PublicKey("U" + string(a.id))})
+		h.enrol(a, "worker")
+		if a.parent != nil {
+			h.write(a.id, events.ChildDeclared{Parent: a.parent.id, Call: newID[events.CallID](h), Allow: "reading"})
+		}
 	case h.choose(5) == 0:
 		h.agentStep(a)
 	default:
 		h.conversationStep(a)
 	}
+}
+
+func (h *history) enrol(a *agent, role string) {
+	e := events.AgentEnrolled{Role: role, Key: events.PublicKey("U" + string(a.id))}
+	if a.parent != nil {
+		e.Parent = a.parent.id
+	}
+	h.write(a.id, e)
 }
 
 func (h *history) engineStep() {
@@ -128,11 +143,14 @@ func (h *history) agentStep(a *agent) {
 	switch h.choose(6) {
 	case 0:
 		a.gone = h.choose(4) == 0
-		if a.gone {
+		switch {
+		case a.gone && a.parent != nil:
+			h.write(a.id, events.ChildRevoked{Parent: a.parent.id, Call: newID[events.CallID](h), Reason: "done"})
+		case a.gone:
 			h.write(a.id, events.AgentReleased{Reason: "done"})
-			return
+		default:
+			h.enrol(a, "reviewer")
 		}
-		h.write(a.id, events.AgentEnrolled{Role: "reviewer", Key: events.PublicKey("U" + string(a.id))})
 	case 1, 2:
 		h.write(a.id, events.ProfileSet{Profile: []string{"", "owner"}[h.choose(2)]})
 	case 3:
@@ -178,12 +196,29 @@ func (h *history) conversationStep(a *agent) {
 func (h *history) begin(a *agent, c *conversation) {
 	r := &round{id: newID[events.RoundID](h), open: true}
 	c.rounds = append(c.rounds, r)
-	h.write(a.id, events.RoundBegun{
+	begun := events.RoundBegun{
 		Round: r.id, Conversation: c.id, Channel: "chat", HandleHash: eventstest.Digest(h.ids),
 		Principal: events.Principal{ID: "bob", Kind: events.PrincipalUser}, Requested: "owner", Effective: "guest",
 		Task: events.Plain("tidy up"), Model: events.Model{Name: "m", Known: "claimed"},
 		Timeout: events.Micros(h.choose(3)) * 60_000_000,
-	})
+	}
+	if cause := h.cause(a); cause != nil {
+		begun.CausedBy = cause.id
+	} else if h.choose(5) == 0 {
+		begun.Job = "nightly"
+	}
+	h.write(a.id, begun)
+}
+
+// cause is a round of the agent's parent; nil for none.
+func (h *history) cause(a *agent) *round {
+	if a.parent == nil || h.choose(2) == 0 {
+		return nil
+	}
+	if c := pick(h, a.parent.conversations, func(c *conversation) bool { return len(c.rounds) > 0 }); c != nil {
+		return pick(h, c.rounds, func(*round) bool { return true })
+	}
+	return nil
 }
 
 func (h *history) roundStep(a *agent, c *conversation, r *round) {
