@@ -17,12 +17,25 @@ type Builtin struct {
 	Tier events.Tier
 	// Below says that the tool acts on everything below a folder that it is given.
 	Below bool
+	// Finds says that the tool finds a path that no argument names, and asks about it
+	// before it acts: [DecideCall] again, with that path too.
+	Finds bool
 	// Creates says that the tool can promise to make a new file and replace none.
 	Creates bool
 }
 
+// The tools by which an agent has children. They have no effect but events.
+const (
+	ToolChildBegin   = "child.begin"
+	ToolChildDeclare = "child.declare"
+	ToolChildRevoke  = "child.revoke"
+)
+
 // builtins is the closed list, in order of name.
 var builtins = [...]Builtin{
+	{Name: ToolChildBegin, Tier: events.ReadOnly},
+	{Name: ToolChildDeclare, Tier: events.ReadOnly},
+	{Name: ToolChildRevoke, Tier: events.ReadOnly},
 	{Name: "file.append", Tier: events.Reversible},
 	{Name: "file.copy", Tier: events.Reversible, Below: true},
 	{Name: "file.delete", Tier: events.Reversible, Below: true},
@@ -30,7 +43,7 @@ var builtins = [...]Builtin{
 	{Name: "file.list", Tier: events.ReadOnly},
 	{Name: "file.move", Tier: events.Reversible, Below: true},
 	{Name: "file.read", Tier: events.ReadOnly},
-	{Name: "file.restore", Tier: events.Reversible, Below: true},
+	{Name: "file.restore", Tier: events.Reversible, Below: true, Finds: true},
 	{Name: "file.search", Tier: events.ReadOnly, Below: true},
 	{Name: "file.stat", Tier: events.ReadOnly},
 	{Name: "file.trash", Tier: events.ReadOnly},
@@ -62,9 +75,9 @@ func tierOf(name string, said events.Tier) events.Tier {
 	return events.Privileged
 }
 
-// actsBelow says whether a tool acts on what is below its paths; of a tool that is
-// not in the closed list that is not known, so it does.
-func actsBelow(name string) bool {
+// reach says whether a tool acts on what is below its paths, and whether it finds one;
+// of a tool that is not in the closed list neither is known, so it acts and finds none.
+func reach(name string) (below, finds bool) {
 	b, ok := LookupBuiltin(name)
-	return !ok || b.Below
+	return !ok || b.Below, b.Finds
 }

@@ -2,7 +2,6 @@ package policy
 
 import (
 	"cmp"
-	"crypto/subtle"
 	"fmt"
 	"time"
 	"unicode/utf8"
@@ -68,8 +67,15 @@ type CallFacts struct {
 
 // AgentFacts are what the views say about an agent.
 type AgentFacts struct {
+	Known    bool // released or not
 	Enrolled bool // and not released
 	Longtime string
+	// Of a child: its role and its parent, what that leaves it, and who is above it,
+	// the parent first. Of an agent of the catalog all are empty.
+	Role                  string
+	Parent                events.AgentID
+	ChildAllow, ChildDeny string
+	Ancestors             []AncestorFacts
 }
 
 // RoundFacts are what the views say about the round that a request names.
@@ -88,6 +94,8 @@ type RoundFacts struct {
 	Steps        int64 // calls decided so far
 	OpenCalls    int64 // allowed or staged, not ended
 	Used         int64 // allowed calls of the tool that is asked for, but for those that it refused
+	// Causes are the rounds that led to this one, the nearest first.
+	Causes []CauseFacts
 }
 
 // ToolFacts are what the tool registry says about the named tool.
@@ -130,6 +138,7 @@ var gateLayers = [...]struct {
 	{events.LayerRole, []func(*gate) *refused{refuseRole, refusePath, refuseLimits}},
 	{events.LayerProfile, []func(*gate) *refused{refuseProfile}},
 	{events.LayerPrincipal, []func(*gate) *refused{refusePrincipal}},
+	{events.LayerAncestors, []func(*gate) *refused{refuseAncestors, refuseChildPolicy}},
 }
 
 // Layers are the layers that [DecideCall] asks, in its order: the one that a
@@ -165,19 +174,21 @@ func DecideCall(c *Compiled, req CallRequest, f CallFacts) CallDecision {
 
 // gate is one decision in the making.
 type gate struct {
-	c         *Compiled
-	req       CallRequest
-	facts     CallFacts // without the round where not matched
-	matched   bool      // the round is the agent's and its handle is right
-	free      bool      // the key was looked up and no call has it
-	phase     int
-	tier      events.Tier
-	deep      bool   // the tool acts on what is below a path, too
-	profile   string // in effect
-	grant     *limit // of the role, that covers the call; nil before it is looked for
-	agent     Agent
-	inCatalog bool
-	seen      *when.Vars // by expressions; nil before one asks
+	c       *Compiled
+	req     CallRequest
+	facts   CallFacts // without the round where not matched
+	matched bool      // the round is the agent's and its handle is right
+	free    bool      // the key was looked up and no call has it
+	phase   int
+	tier    events.Tier
+	deep    bool   // the tool acts on what is below a path, too
+	finds   bool   // and asks about one that it finds
+	profile string // in effect
+	// createOnly says that a grant that covers the call lets it replace nothing.
+	createOnly bool
+	agent      Agent
+	inCatalog  bool
+	seen       *when.Vars // by expressions; nil before one asks
 }
 
 // refused says which layer refuses, by which rule, and why.
@@ -210,16 +221,16 @@ func newGate(c *Compiled, req CallRequest, f CallFacts) *gate {
 	g.phase = c.PhaseInForce(f.PhaseSet)
 	g.tier, g.deep = events.Privileged, true
 	if req.Tool.Owner == OwnerBuiltin {
-		g.tier, g.deep = tierOf(req.Tool.Name, f.Tool.Tier), actsBelow(req.Tool.Name)
+		g.tier = tierOf(req.Tool.Name, f.Tool.Tier)
+		g.deep, g.finds = reach(req.Tool.Name)
 	}
 	g.profile = c.profileInEffect(g.facts.Round.Session, f.Agent.Longtime)
-	g.agent, g.inCatalog = c.catalog.Agents[req.Agent]
+	if f.Agent.Parent == "" {
+		g.agent, g.inCatalog = c.catalog.Agents[req.Agent]
+	} else {
+		g.agent, g.inCatalog = Agent{Role: f.Agent.Role}, true
+	}
 	return g
-}
-
-// sameHandle compares in constant time; an empty hash is the hash of nothing.
-func sameHandle(a, b events.Digest) bool {
-	return a != "" && subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1
 }
 
 // profileInEffect is the session's, else, where the round has none, the agent's
@@ -369,7 +380,8 @@ func refusePath(g *gate) *refused {
 func refuseLimits(g *gate) *refused {
 	granted := g.c.roles[g.agent.Role]
 	by, no := granted.grant(g)
-	if g.grant = by; by != nil {
+	if by != nil {
+		g.createOnly = by.CreateOnly
 		return nil
 	}
 	return deny(events.LayerRole, no.limit, fmt.Sprintf("%sthe role %s grants %s only so: %s; this one call was refused, and nothing else changed",
@@ -413,13 +425,18 @@ func refusePrincipal(g *gate) *refused {
 	if round.Principal.Kind == events.PrincipalSelf && !g.agent.SelfRounds {
 		return deny(events.LayerPrincipal, "self", "the catalog in force does not let this agent begin rounds by itself any more")
 	}
+	return refuseTalker(g, round.Principal, round.Channel)
+}
+
+// refuseTalker asks the policies for one who talks.
+func refuseTalker(g *gate, who events.Principal, over events.ChannelID) *refused {
 	for _, p := range [...]struct {
 		what, who string
 		rights
 	}{
-		{"kind", string(round.Principal.Kind), g.c.kinds[round.Principal.Kind]},
-		{"principal", round.Principal.ID, g.c.ids[round.Principal.ID]},
-		{"channel", string(round.Channel), g.c.channels[round.Channel]},
+		{"kind", string(who.Kind), g.c.kinds[who.Kind]},
+		{"principal", who.ID, g.c.ids[who.ID]},
+		{"channel", string(over), g.c.channels[over]},
 	} {
 		if l, why := p.deny.denial(g); l != nil {
 			return deny(events.LayerPrincipal, "deny", fmt.Sprintf("%sthe policy for the %s %s denies %s", because(why), p.what, events.Escape(p.who), l))
@@ -447,6 +464,7 @@ func (g *gate) decided(no *refused) events.CallDecided {
 			Phase: g.phase, Role: g.agent.Role, RoleVersion: g.c.catalog.Roles[g.agent.Role].Version,
 			SessionProfile: r.Session, LongtimeProfile: g.facts.Agent.Longtime,
 			RoundOpen: r.Open, HandleMatched: g.matched, Used: r.Used,
+			Ancestors: events.Cut(g.c.ancestorsText(g.facts.Agent.Ancestors), maxReason),
 		},
 	}
 	if g.matched {
@@ -455,11 +473,14 @@ func (g *gate) decided(no *refused) events.CallDecided {
 	if g.free {
 		d.Key = g.req.Key
 	}
+	if len(r.Causes) > 0 {
+		d.Facts.CausedBy = r.Causes[0].Round
+	}
 	if g.facts.Tool.Known {
 		d.Definition = g.facts.Tool.Definition
 	}
 	if no == nil {
-		d.Facts.CreateOnly = g.grant.CreateOnly
+		d.Facts.CreateOnly = g.createOnly
 	} else {
 		d.Verdict, d.Layer, d.Rule, d.Reason = no.verdict, no.layer, events.Cut(no.rule, events.MaxName), events.Cut(no.reason, maxReason)
 		d.Arguments = refusedArguments(d.Arguments)
@@ -476,13 +497,4 @@ func refusedArguments(a events.Arguments) events.Arguments {
 	}
 	a.Blob = ""
 	return a
-}
-
-// MayAskOutcome says whether agent, with the handle of asked, may hear how a
-// call of callRound ended: both rounds are the agent's, open or ended, and of the
-// same conversation.
-func MayAskOutcome(agent events.AgentID, handle events.Digest, asked, callRound RoundFacts) bool {
-	mine := agent != "" && asked.Agent == agent && callRound.Agent == agent
-	return mine && sameHandle(handle, asked.HandleHash) &&
-		asked.Conversation != "" && asked.Conversation == callRound.Conversation
 }

@@ -198,7 +198,11 @@ func TestLayersAreAskedInOrder(t *testing.T) {
 		events.LayerPrincipal: func(c *Catalog, _ *CallRequest, _ *CallFacts) {
 			c.Principals.IDs = map[string]Policy{"anna": {Deny: []Rule{{Tool: "file.write"}}}}
 		},
-		events.LayerRole:    func(_ *Catalog, _ *CallRequest, f *CallFacts) { f.Agent.Enrolled = false },
+		events.LayerRole: func(_ *Catalog, _ *CallRequest, f *CallFacts) { f.Agent.Enrolled = false },
+		events.LayerAncestors: func(_ *Catalog, _ *CallRequest, f *CallFacts) {
+			f.Agent.Parent, f.Agent.Role = "bob", "worker"
+			f.Agent.Ancestors = []AncestorFacts{{Agent: "bob", Enrolled: true, Longtime: "work"}}
+		},
 		events.LayerProfile: func(_ *Catalog, _ *CallRequest, f *CallFacts) { f.Round.Session = NoProfile },
 	}
 	if len(breaks) != len(Layers()) {

@@ -32,6 +32,7 @@ type Catalog struct {
 	Agents     map[events.AgentID]Agent     `json:"agents,omitzero"`
 	Channels   map[events.ChannelID]Channel `json:"channels,omitzero"`
 	People     map[events.PersonID]Person   `json:"people,omitzero"`
+	Jobs       map[string]Job               `json:"jobs,omitzero"`
 	Limits     Limits                       `json:"limits,omitzero"`
 }
 
@@ -95,6 +96,8 @@ type Policy struct {
 type Role struct {
 	Version int    `json:"version"`
 	Grants  []Rule `json:"grants,omitzero"`
+	// MayDeclare are the roles that a child of such an agent may have.
+	MayDeclare []string `json:"may_declare,omitzero"`
 }
 
 // Agent is an agent's entry.
@@ -149,6 +152,17 @@ type Person struct {
 	// and must be written out. It may name agents that are released already:
 	// their history stays.
 	ObservableAgents []string `json:"observable_agents,omitzero"`
+}
+
+// Job begins a round of an agent by itself, again and again.
+type Job struct {
+	Agent events.AgentID `json:"agent"`
+	// Every is the time from one round's begin to the next, at least a minute.
+	Every events.Micros `json:"every_us"`
+	Task  string        `json:"task"`
+	// Profile is the session profile of its rounds. Absent, the agent's longtime
+	// profile decides.
+	Profile string `json:"profile,omitzero"`
 }
 
 // Limits are bounds that people may set; a zero means the default named.

@@ -96,6 +96,10 @@ func (d *diff) all(a, b Catalog) {
 	})
 	entries(d, "channels", a.Channels, b.Channels, kind[Channel]{changed: d.channel})
 	entries(d, "people", a.People, b.People, kind[Person]{label: rightsOf, changed: d.person})
+	entries(d, "jobs", a.Jobs, b.Jobs, kind[Job]{
+		label:   func(j Job) string { return " (agent " + string(j.Agent) + ", profile " + orLongtime(j.Profile) + ")" },
+		changed: d.job,
+	})
 	x, y := d.old.Limits(), d.next.Limits()
 	d.limit("limits.round_timeout", int64(x.RoundTimeout), int64(y.RoundTimeout), true)
 	d.limit("limits.tool_time", int64(x.ToolTime), int64(y.ToolTime), true)
@@ -158,7 +162,8 @@ func (d *diff) scope(path string, a, b []string, denying bool) {
 	}
 }
 
-// denyingScopes are the scopes by which rules deny or content rules look.
+// denyingScopes are the scopes by which rules deny, content rules look, or a parent may
+// deny something to its child.
 func (c Catalog) denyingScopes() map[string]bool {
 	lists := [][]Rule{c.Baseline.Deny}
 	for _, p := range c.Profiles {
@@ -170,6 +175,11 @@ func (c Catalog) denyingScopes() map[string]bool {
 	out := map[string]bool{}
 	for _, r := range slices.Concat(lists...) {
 		out[r.Scope] = true
+	}
+	for _, r := range c.Roles {
+		for scope := range c.Scopes {
+			out[scope] = out[scope] || len(r.MayDeclare) > 0
+		}
 	}
 	for _, r := range c.Content {
 		for _, scope := range r.Scopes {
@@ -240,6 +250,16 @@ func (d *diff) role(path, _ string, x, y Role) {
 		d.add(path+".version", fmt.Sprintf("changed from %d to %d", x.Version, y.Version), true)
 	}
 	d.grants(path+".grants", x.Grants, y.Grants)
+	d.set(path+".may_declare", x.MayDeclare, y.MayDeclare)
+}
+
+func (d *diff) job(path, _ string, x, y Job) {
+	d.value(path+".agent", string(x.Agent), string(y.Agent))
+	d.value(path+".task", x.Task, y.Task)
+	if x.Every != y.Every {
+		d.add(path+".every", fmt.Sprintf("changed from %s to %s", x.Every.Duration(), y.Every.Duration()), y.Every < x.Every)
+	}
+	d.senderProfile(path+".profile", x.Profile, y.Profile)
 }
 
 // grants compares two lists of rules that allow. A new one widens unless an old one
@@ -355,7 +375,8 @@ func (d *diff) agent(path, _ string, x, y Agent) {
 	if x.Role != y.Role {
 		next := d.next.roles[y.Role]
 		d.add(path+".role", "changed from "+x.Role+" to "+y.Role,
-			!next.within(d.old.roles[x.Role]) || len(next) > 0 && d.next.reads("role"))
+			!next.within(d.old.roles[x.Role]) || len(next) > 0 && d.next.reads("role") ||
+				!subset(d.next.catalog.Roles[y.Role].MayDeclare, d.old.catalog.Roles[x.Role].MayDeclare))
 	}
 	d.value(path+".key", string(x.Key), string(y.Key))
 	d.flag(path+".self_rounds", x.SelfRounds, y.SelfRounds)

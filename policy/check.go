@@ -23,6 +23,7 @@ import (
 const (
 	maxLimitMicros events.Micros = 365 * 24 * 3_600_000_000
 	maxLimitCount                = 100_000
+	minEvery       events.Micros = 60_000_000
 )
 
 var (
@@ -80,6 +81,9 @@ func (v *checker) all() {
 	for _, id := range inOrder(v.c.People) {
 		v.person("people."+string(id), id, v.c.People[id])
 	}
+	for _, name := range inOrder(v.c.Jobs) {
+		v.job("jobs."+name, name, v.c.Jobs[name])
+	}
 	v.limits(v.c.Limits)
 }
 
@@ -103,6 +107,25 @@ func (v *checker) role(path, name string, r Role) {
 		v.fault(path+".version", "want a number from 1 to %d", maxLimitCount)
 	}
 	v.rules(path+".grants", r.Grants, granting)
+	for i, child := range r.MayDeclare {
+		if _, ok := v.c.Roles[child]; !ok {
+			v.fault(item(path+".may_declare", i), "the role %s is not declared under roles", events.Quote(child))
+		}
+	}
+}
+
+func (v *checker) job(path, name string, j Job) {
+	v.name(path, "job", name)
+	if _, ok := v.c.Agents[j.Agent]; !ok {
+		v.fault(path+".agent", "the agent %s is not declared under agents", events.Quote(string(j.Agent)))
+	}
+	if j.Every < minEvery || j.Every > maxLimitMicros {
+		v.fault(path+".every", "want a time from 1 minute to 365 days")
+	}
+	if j.Task == "" || len(j.Task) > MaxTask || !utf8.ValidString(j.Task) {
+		v.fault(path+".task", "say in 1 to %d bytes of UTF-8 what the round is for", MaxTask)
+	}
+	v.profileRef(path+".profile", j.Profile)
 }
 
 func (v *checker) agent(path string, id events.AgentID, a Agent) {
@@ -150,6 +173,11 @@ func (v *checker) sender(path, name string, s Sender) {
 	if ch, ok := strings.CutSuffix(s.Principal, guestSuffix); ok {
 		if _, ok := v.c.Channels[events.ChannelID(ch)]; ok {
 			v.fault(path+".principal", "%s is the guest of the channel %s", s.Principal, ch)
+		}
+	}
+	if job, ok := strings.CutSuffix(s.Principal, jobSuffix); ok {
+		if _, ok := v.c.Jobs[job]; ok {
+			v.fault(path+".principal", "%s is who talks in the rounds of the job %s", s.Principal, job)
 		}
 	}
 	v.kind(path+".kind", s.Kind)
@@ -396,12 +424,15 @@ func (v *checker) policy(at string, p Policy) {
 	v.rules(at+".deny", p.Deny, denying)
 }
 
-// talkers are the principals of all channels, their guests too, and the agents that
-// begin rounds by themselves.
+// talkers are the principals of all channels, their guests too, those of the jobs, and
+// the agents that begin rounds by themselves or of their children.
 func (c *Catalog) talkers() map[string]bool {
 	known := map[string]bool{}
 	for id, a := range c.Agents {
-		known[string(id)] = a.SelfRounds
+		known[string(id)] = a.SelfRounds || len(c.Roles[a.Role].MayDeclare) > 0
+	}
+	for name := range c.Jobs {
+		known[name+jobSuffix] = true
 	}
 	for id, ch := range c.Channels {
 		known[string(id)+guestSuffix] = true

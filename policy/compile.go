@@ -39,6 +39,7 @@ type Compiled struct {
 	ids       map[string]rights
 	channels  map[events.ChannelID]rights
 	programs  map[string]when.Program // by their text
+	keys      map[events.PublicKey]bool
 }
 
 // Compile checks c and makes it fast to ask. extra names tools of the registry
@@ -59,7 +60,10 @@ func Compile(c Catalog, extra ...string) (*Compiled, error) {
 		return nil, err
 	}
 	out := &Compiled{
-		catalog: normal, canonical: canonical, digest: events.DigestOf(canonical), programs: v.programs,
+		catalog: normal, canonical: canonical, digest: events.DigestOf(canonical), programs: v.programs, keys: map[events.PublicKey]bool{},
+	}
+	for k := range v.keys {
+		out.keys[k] = true
 	}
 	if err := out.index(); err != nil { // of what the checker let through
 		return nil, fmt.Errorf("%w: %w", ErrCatalog, err)
@@ -229,7 +233,7 @@ func normalise(c Catalog) (Catalog, error) {
 		Channels: each(n.Principals.Channels, normalPolicy),
 	}
 	n.Roles = each(n.Roles, func(r Role) Role {
-		r.Grants = sortedRules(r.Grants)
+		r.Grants, r.MayDeclare = sortedRules(r.Grants), sorted(r.MayDeclare)
 		return r
 	})
 	n.Agents = each(n.Agents, func(a Agent) Agent { return a })
@@ -238,6 +242,7 @@ func normalise(c Catalog) (Catalog, error) {
 		p.ObservableAgents = sorted(p.ObservableAgents)
 		return p
 	})
+	n.Jobs = each(n.Jobs, func(j Job) Job { return j })
 	n.Limits = normalLimits(n.Limits)
 	return n, nil
 }

@@ -19,23 +19,31 @@ type KnownAgent struct {
 	Released bool
 	Key      events.PublicKey
 	Role     string
+	Parent   events.AgentID // of a child
 }
 
 // Enrolments lists, by agent, what brings the book in line with the catalog:
 // agent.enrolled for a new agent and again for one whose role or key changed,
 // agent.released for one that is not in the catalog any more. A released id
-// never comes back. Applying them and asking again gives none.
+// never comes back. A child is in no catalog: it stays until its parent is gone, and
+// an entry of its id changes nothing. Applying them and asking again gives none.
 func Enrolments(c *Compiled, known []KnownAgent) []Enrolment {
 	if c == nil {
 		return nil
 	}
 	var out []Enrolment
-	seen := map[events.AgentID]bool{}
+	seen := map[events.AgentID]KnownAgent{}
 	for _, k := range known {
-		seen[k.Agent] = true
+		seen[k.Agent] = k
+	}
+	for _, k := range known {
 		a, ok := c.catalog.Agents[k.Agent]
 		switch {
 		case k.Released:
+		case k.Parent != "":
+			if up, ok := seen[k.Parent]; !ok || up.Released {
+				out = append(out, Enrolment{k.Agent, events.AgentReleased{Reason: "its parent " + string(k.Parent) + " is gone"}})
+			}
 		case !ok:
 			out = append(out, Enrolment{k.Agent, events.AgentReleased{Reason: "not in the catalog any more"}})
 		case a.Role != k.Role || a.Key != k.Key:
@@ -43,7 +51,7 @@ func Enrolments(c *Compiled, known []KnownAgent) []Enrolment {
 		}
 	}
 	for id, a := range c.catalog.Agents {
-		if !seen[id] {
+		if _, ok := seen[id]; !ok {
 			out = append(out, Enrolment{id, events.AgentEnrolled{Role: a.Role, Key: a.Key}})
 		}
 	}
@@ -104,6 +112,10 @@ func SetLongtime(c *Compiled, by events.Actor, approves bool, agent AgentFacts, 
 	}
 	if profile == agent.Longtime {
 		return nil, nil
+	}
+	if profile == "" && c.hasChildren() && !c.mayApprove(by, approves) {
+		// For what a round has caused a profile that is not there is no bound.
+		return nil, refuse(CodeNotAllowed, "without a longtime profile the agent may leave its children more; that needs an approver with the approving key, or set none")
 	}
 	if !c.profile(profile).within(c.profile(agent.Longtime)) && !c.mayApprove(by, approves) {
 		return nil, refuse(CodeNotAllowed, "the profile "+profile+" allows more than the present one; that needs an approver with the approving key")

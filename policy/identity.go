@@ -33,15 +33,20 @@ type Identity struct {
 
 // Identities gives the identity of every key that may connect: of the agents
 // that are enrolled, not released, and in the catalog with the same key; of the
-// channels; of the people, who have one for each key. The approving key of
+// channels; of the children that are not released; of the people, who have one for each key. The approving key of
 // somebody who is no approver gives none.
 func Identities(c *Compiled, known []KnownAgent) map[events.PublicKey]Identity {
 	out := map[events.PublicKey]Identity{}
 	if c == nil {
 		return out
 	}
+	for _, k := range known { // before the others, whose keys are theirs
+		if k.Parent != "" && !k.Released {
+			out[k.Key] = agentIdentity(k.Agent, k.Key)
+		}
+	}
 	for _, k := range known {
-		if a, ok := c.catalog.Agents[k.Agent]; ok && !k.Released && a.Key == k.Key {
+		if a, ok := c.catalog.Agents[k.Agent]; ok && !k.Released && k.Parent == "" && a.Key == k.Key {
 			out[k.Key] = agentIdentity(k.Agent, k.Key)
 		}
 	}

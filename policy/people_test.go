@@ -60,7 +60,7 @@ func TestEnrolmentsSettle(t *testing.T) {
 				cat.Agents[id] = Agent{Role: rapid.SampledFrom([]string{"worker", "reader"}).Draw(t, "role"), Key: key(40 + i)}
 			}
 			if rapid.Bool().Draw(t, "known") {
-				book[id] = KnownAgent{id, rapid.Bool().Draw(t, "released"), key(40 + rapid.IntRange(0, 9).Draw(t, "key")), "worker"}
+				book[id] = KnownAgent{Agent: id, Released: rapid.Bool().Draw(t, "released"), Key: key(40 + rapid.IntRange(0, 9).Draw(t, "key")), Role: "worker"}
 			}
 		}
 		bot := cat.Channels["bot"]
@@ -85,7 +85,7 @@ func TestEnrolmentsSettle(t *testing.T) {
 			}
 			switch fact := e.Event.(type) {
 			case events.AgentEnrolled:
-				book[e.Agent] = KnownAgent{e.Agent, false, fact.Key, fact.Role}
+				book[e.Agent] = KnownAgent{Agent: e.Agent, Key: fact.Key, Role: fact.Role}
 			case events.AgentReleased:
 				k.Released = true
 				book[e.Agent] = k

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"cmp"
+	"crypto/subtle"
 	"fmt"
 	"slices"
 	"unicode/utf8"
@@ -9,12 +10,15 @@ import (
 	"gatebook/events"
 )
 
-// RoundRequest is a wish to begin a round: a channel's, or, with Self, the agent's
-// own, which names no channel, no sender and no profile.
+// RoundRequest is a wish to begin a round: a channel's; with Self the agent's own,
+// with Cause that of its parent, with Job the engine's, which name no channel, no
+// sender and no profile.
 type RoundRequest struct {
 	Channel events.ChannelID
 	Agent   events.AgentID
 	Self    bool
+	Cause   events.RoundID // the round of the parent in which the child's is asked for
+	Job     string         // of the catalog
 	// Round and NewConversation are fresh ids to use if the wish is granted.
 	Round           events.RoundID
 	NewConversation events.ConversationID
@@ -40,6 +44,9 @@ type RoundBeginFacts struct {
 	Conversation ConversationFacts
 	// SameHandle is a round that was begun with the same handle hash.
 	SameHandle RoundFacts
+	// Cause is the round that the request names as its cause, Causing its agent.
+	Cause   RoundFacts
+	Causing AgentFacts
 }
 
 // ConversationFacts are what the views say about a conversation. The zero value
@@ -71,8 +78,12 @@ type RoundEndRequest struct {
 	Reason     string
 }
 
-// guestSuffix makes a channel's guest out of the channel's id.
-const guestSuffix = "-guest"
+// guestSuffix makes a channel's guest out of the channel's id, jobSuffix who talks in
+// a job's rounds out of its name.
+const (
+	guestSuffix = "-guest"
+	jobSuffix   = "-job"
+)
 
 // BeginRound answers the wish. A repeated wish gives the same round and
 // no events; a granted one gives conversation.opened (where it is new),
@@ -82,7 +93,7 @@ func BeginRound(c *Compiled, req RoundRequest, f RoundBeginFacts) RoundDecision 
 	if no := checkBegin(req); no != nil {
 		return RoundDecision{Refusal: no}
 	}
-	principal, most, no := party(c, req, f.Agent)
+	principal, most, no := party(c, req, f)
 	if no != nil {
 		return RoundDecision{Refusal: no}
 	}
@@ -105,7 +116,7 @@ func BeginRound(c *Compiled, req RoundRequest, f RoundBeginFacts) RoundDecision 
 		Round: req.Round, Conversation: conversation, Channel: req.Channel, HandleHash: req.HandleHash,
 		Principal: principal, Sender: events.Plain(cmp.Or(req.SenderText, req.Sender)),
 		Requested: events.Cut(req.Profile, events.MaxName), Effective: effective,
-		Task: events.Plain(req.Task), Timeout: c.Limits().RoundTimeout,
+		Task: events.Plain(req.Task), CausedBy: req.Cause, Job: req.Job, Timeout: c.Limits().RoundTimeout,
 	}
 	if req.Model != "" {
 		begun.Model = events.Model{Name: req.Model, Known: "claimed"}
@@ -135,8 +146,13 @@ func otherBegin(req RoundRequest, round RoundFacts) *Refusal {
 	return no
 }
 
+func digestForm(d events.Digest) bool {
+	_, err := events.ParseDigest(string(d))
+	return err == nil
+}
+
 func checkBegin(req RoundRequest) *Refusal {
-	if _, err := events.ParseDigest(string(req.HandleHash)); err != nil {
+	if !digestForm(req.HandleHash) {
 		return refuse(CodeInvalid, "handle_hash: want the SHA-256 of the handle in 64 lower-case hexadecimal digits")
 	}
 	if req.Round == "" || req.NewConversation == "" {
@@ -158,26 +174,65 @@ func checkBegin(req RoundRequest) *Refusal {
 
 // party says who talks in such a round and the most profile of it, or why there
 // can be none; empty where the agent's longtime profile decides.
-func party(c *Compiled, req RoundRequest, agent AgentFacts) (events.Principal, string, *Refusal) {
-	if req.Self {
-		return events.Principal{ID: string(req.Agent), Kind: events.PrincipalSelf}, "", mayBeginItself(c, req, agent)
+func party(c *Compiled, req RoundRequest, f RoundBeginFacts) (events.Principal, string, *Refusal) {
+	if req.Self || req.Cause != "" || req.Job != "" {
+		if req.Channel != "" || req.Sender != "" || req.SenderText != "" || req.Profile != "" {
+			return events.Principal{}, "", refuse(CodeInvalid, "a round that no channel begins has no channel, no sender and no profile of its own")
+		}
 	}
-	ch, no := serves(c, req, agent)
+	switch {
+	case req.Self:
+		return events.Principal{ID: string(req.Agent), Kind: events.PrincipalSelf}, "", mayBeginItself(c, req, f.Agent)
+	case req.Cause != "":
+		if no := MayCause(c, req, f); no != nil {
+			return events.Principal{}, "", no
+		}
+		principal := events.Principal{ID: string(f.Cause.Agent), Kind: events.PrincipalSubAgent}
+		return principal, c.profileInEffect(f.Cause.Session, f.Causing.Longtime), nil
+	case req.Job != "":
+		job, no := c.job(req, f.Agent)
+		return events.Principal{ID: req.Job + jobSuffix, Kind: events.PrincipalInternal}, job.Profile, no
+	}
+	ch, no := serves(c, req, f.Agent)
 	if no != nil {
 		return events.Principal{}, "", no
 	}
 	principal, most := talks(ch, req.Channel, req.Sender)
+	if f.Agent.Parent != "" { // also where a user's words reach it
+		principal.Kind = events.PrincipalSubAgent
+	}
 	return principal, most, nil
 }
 
-// mayBeginItself refuses an agent whose entry does not say that it may, and a wish
-// that claims what only a channel can say.
-func mayBeginItself(c *Compiled, req RoundRequest, agent AgentFacts) *Refusal {
+// MayCause refuses a cause that is not an open round of the agent's parent.
+func MayCause(c *Compiled, req RoundRequest, f RoundBeginFacts) *Refusal {
 	switch {
-	case c == nil || !agent.Enrolled || !c.catalog.Agents[req.Agent].SelfRounds:
+	case c == nil:
+		return refuse(CodeNotAllowed, "no catalog is in force")
+	case !f.Agent.Enrolled || f.Agent.Parent == "" || f.Agent.Parent != f.Cause.Agent:
+		return refuse(CodeUnknownAgent, "you have no child "+events.Quote(string(req.Agent))+"; child.declare declares one")
+	case f.Cause.Round != req.Cause || !f.Cause.Open:
+		return refuse(CodeRoundEnded, "the round that asks has ended, so it causes nothing any more")
+	}
+	return nil
+}
+
+// job gives the job of the catalog that the wish names, if it may have its round.
+func (c *Compiled) job(req RoundRequest, agent AgentFacts) (Job, *Refusal) {
+	if c == nil {
+		return Job{}, refuse(CodeNotAllowed, "no catalog is in force")
+	}
+	job, ok := c.catalog.Jobs[req.Job]
+	if !ok || job.Agent != req.Agent || !agent.Enrolled {
+		return Job{}, refuse(CodeNotAllowed, "the catalog in force has no such job of an enrolled agent")
+	}
+	return job, nil
+}
+
+// mayBeginItself refuses an agent whose entry does not say that it may.
+func mayBeginItself(c *Compiled, req RoundRequest, agent AgentFacts) *Refusal {
+	if c == nil || !agent.Enrolled || agent.Parent != "" || !c.catalog.Agents[req.Agent].SelfRounds {
 		return refuse(CodeNotAllowed, "this agent may not begin a round by itself: a channel begins its rounds; where none serves it, its entry in the catalog can say self_rounds: true")
-	case req.Channel != "" || req.Sender != "" || req.SenderText != "" || req.Profile != "":
-		return refuse(CodeInvalid, "a round that an agent begins by itself has no channel, no sender and no profile of its own")
 	}
 	return nil
 }
@@ -198,6 +253,7 @@ func serves(c *Compiled, req RoundRequest, agent AgentFacts) (Channel, *Refusal)
 		return Channel{}, refuse(CodeNotAllowed, "the catalog in force has no channel of this id; an approver can add it with gatebook channel add")
 	}
 	_, known := c.catalog.Agents[req.Agent]
+	known = known || agent.Parent != ""
 	if !known || !ch.serves(req.Agent) || !agent.Enrolled {
 		return Channel{}, refuse(CodeUnknownAgent, "there is no enrolled agent "+events.Quote(string(req.Agent))+" that this channel serves: gatebook agent list names the enrolled ones, the channel's entry in the catalog those it serves")
 	}
@@ -247,6 +303,56 @@ func (c *Compiled) sessionProfile(asked, most string) (effective, why string) {
 	return asked, ""
 }
 
+// AcceptRound answers a process of the agent that offers to serve the next round that
+// the engine begins for it, with the handle of this hash. It gives the round that was
+// begun so already, empty for none. same is the round of that handle.
+func AcceptRound(id events.AgentID, agent AgentFacts, handle events.Digest, same RoundFacts) (events.RoundID, *Refusal) {
+	switch {
+	case !digestForm(handle):
+		return "", refuse(CodeInvalid, "handle_hash: want the SHA-256 of the handle in 64 lower-case hexadecimal digits")
+	case !agent.Enrolled:
+		return "", refuse(CodeUnknownAgent, "this agent is not enrolled, or it was released")
+	case same.Round != "" && (same.Agent != id || same.Channel != "" || !sameHandle(same.HandleHash, handle)):
+		return "", refuse(CodeConflict, "this handle belongs to another round; make a new random handle for each round")
+	}
+	return same.Round, nil
+}
+
+// DueJob is a job whose next round is due.
+type DueJob struct {
+	Job   string
+	Agent events.AgentID
+	Task  string
+	Due   events.Instant
+	// Missed says that it has been for as long as the job's rounds are apart.
+	Missed bool
+}
+
+// HasJobs says whether there are any.
+func (c *Compiled) HasJobs() bool { return c != nil && len(c.catalog.Jobs) > 0 }
+
+// JobsDue are the jobs that are due, by name. last says when a round of one began or
+// was missed; 0 for never, which is due since began.
+func (c *Compiled) JobsDue(now, began events.Instant, last func(job string) (events.Instant, error)) ([]DueJob, error) {
+	if c == nil {
+		return nil, nil
+	}
+	var out []DueJob
+	for _, name := range inOrder(c.catalog.Jobs) {
+		job := c.catalog.Jobs[name]
+		due := began
+		if at, err := last(name); err != nil {
+			return nil, err
+		} else if at != 0 {
+			due = at.Add(job.Every.Duration())
+		}
+		if now >= due {
+			out = append(out, DueJob{name, job.Agent, job.Task, due, now.Sub(due) >= job.Every.Duration()})
+		}
+	}
+	return out, nil
+}
+
 // EndRound answers the wish to end a round: it must be of the party that began it,
 // with its handle. A round that does not exist, one of somebody else and a wrong
 // handle get the same answer.
@@ -264,8 +370,8 @@ func EndRound(req RoundEndRequest, round RoundFacts) RoundDecision {
 
 // began says whether the round is one that the asker began.
 func began(req RoundEndRequest, round RoundFacts) bool {
-	if req.Self {
-		return round.Principal.Kind == events.PrincipalSelf && round.Channel == "" && req.Agent != "" && round.Agent == req.Agent
+	if req.Self { // those that the engine began for it too
+		return round.Channel == "" && req.Agent != "" && round.Agent == req.Agent
 	}
 	return req.Channel != "" && round.Channel == req.Channel
 }
@@ -307,4 +413,18 @@ func MayAttach(agent events.AgentID, handle events.Digest, round RoundFacts) *Re
 		return &Refusal{Code: CodeRoundEnded, Reason: "the round " + string(round.Round) + " has ended", Round: round.Round}
 	}
 	return nil
+}
+
+// MayAskOutcome says whether agent, with the handle of asked, may hear how a
+// call of callRound ended: both rounds are the agent's, open or ended, and of the
+// same conversation.
+func MayAskOutcome(agent events.AgentID, handle events.Digest, asked, callRound RoundFacts) bool {
+	mine := agent != "" && asked.Agent == agent && callRound.Agent == agent
+	return mine && sameHandle(handle, asked.HandleHash) &&
+		asked.Conversation != "" && asked.Conversation == callRound.Conversation
+}
+
+// sameHandle compares in constant time; an empty hash is the hash of nothing.
+func sameHandle(a, b events.Digest) bool {
+	return a != "" && subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1
 }

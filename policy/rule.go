@@ -173,12 +173,12 @@ func (l *limit) allPaths(list []paths.Path) bool {
 
 // denies says whether a rule that denies is about the call, and why where that is
 // not known. One that names paths or arguments is also about a call of which they are
-// not known, and one with an expression about a call of which it gives no answer.
+// not known, but for a path that the tool finds and asks about, and one with an expression about a call of which it gives no answer.
 func (l *limit) denies(g *gate) (is bool, why string) {
 	if len(l.Exact) > 0 && len(g.req.Args) > 0 && !bytes.Equal(l.Exact, g.req.Args) {
 		return false, ""
 	}
-	if len(l.patterns) > 0 && len(g.req.Paths) > 0 && !slices.ContainsFunc(g.req.Paths, func(p paths.Path) bool {
+	if len(l.patterns) > 0 && (len(g.req.Paths) > 0 || g.finds) && !slices.ContainsFunc(g.req.Paths, func(p paths.Path) bool {
 		return slices.ContainsFunc(l.patterns, func(pattern paths.Pattern) bool { return pattern.Refuses(p, g.deep) })
 	}) {
 		return false, ""

@@ -119,7 +119,10 @@ func TestDenialsAreReadWide(t *testing.T) {
 		{"another case, which some file systems take for the same", "file.read", "A/Private/x", "deny baseline deny"},
 		{"a folder above it, to a tool that acts on all below", "file.delete", "a", "deny baseline deny"},
 		{"a folder above it, to one that does not", "file.list", "a", "allow  "},
-		{"a path that the call does not name", "file.restore", "", "deny baseline deny"},
+		{"a path that the call does not name", "file.trash", "", "deny baseline deny"},
+		{"a path that the tool finds and asks about", "file.restore", "", "allow  "},
+		{"and it asks", "file.restore", "a/private/x", "deny baseline deny"},
+		{"about a folder above it", "file.restore", "a", "deny baseline deny"},
 		{"control: beside it", "file.delete", "a/public", "allow  "},
 	} {
 		t.Run(row.name, func(t *testing.T) {

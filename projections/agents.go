@@ -120,7 +120,7 @@ func (f *fold) childRevoked(e events.ChildRevoked) error {
 	if err := f.childOf(e.Parent); err != nil {
 		return err
 	}
-	f.agent.Released, f.agent.Longtime = true, ""
+	f.forget()
 	return nil
 }
 
@@ -139,9 +139,12 @@ func (f *fold) agentReleased() error {
 	if err := f.enrolledAgent(); err != nil {
 		return err
 	}
-	f.agent.Released, f.agent.Longtime = true, ""
+	f.forget()
 	return nil
 }
+
+// forget lets go of an agent for good, and of its longtime profile.
+func (f *fold) forget() { f.agent.Released, f.agent.Longtime = true, "" }
 
 func (f *fold) profileSet(e events.ProfileSet) error {
 	if err := f.enrolledAgent(); err != nil {

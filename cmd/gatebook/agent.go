@@ -19,7 +19,7 @@ import (
 
 func (a *App) agentCommand() *cobra.Command {
 	cmd := group(&cobra.Command{Use: "agent", Short: "Add, list and release agents"})
-	cmd.AddCommand(a.agentAddCommand(), a.agentListCommand(), a.agentReleaseCommand(), a.agentProfileCommand())
+	cmd.AddCommand(a.agentAddCommand(), a.agentKeyCommand(), a.agentListCommand(), a.agentReleaseCommand(), a.agentProfileCommand())
 	return cmd
 }
 
@@ -101,6 +101,48 @@ func (p *acting) withKey(path string, edit func(events.PublicKey) ([]byte, error
 	return data, err
 }
 
+func (a *App) agentKeyCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "key ID",
+		Short: "Make the key pair of a child, and print its public key",
+		Long: `Make a key pair in the data folder, for an agent whose parent then declares it by
+child.declare, and print the public key. The same command again makes none and prints
+the same. It changes no right of anybody.
+
+  gatebook agent key kid`,
+		Args: args(cobra.ExactArgs(1)),
+		RunE: func(_ *cobra.Command, given []string) error {
+			id, err := events.ParseAgentID(given[0])
+			if err != nil {
+				return usageError{err}
+			}
+			dir, err := a.folder()
+			if err != nil {
+				return err
+			}
+			path := identity.AgentKey(dir.Keys(), id)
+			key, err := identity.CreateKey(path, a.Random)
+			if errors.Is(err, fs.ErrExist) {
+				key, err = identity.LoadKey(path)
+			}
+			if err != nil {
+				return err
+			}
+			defer key.Wipe()
+			if a.flags.json {
+				return a.printJSON(agentKey{id, key.Public()})
+			}
+			fmt.Fprintln(a.Out, key.Public())
+			return nil
+		},
+	}
+}
+
+type agentKey struct {
+	Agent events.AgentID   `json:"agent"`
+	Key   events.PublicKey `json:"key"`
+}
+
 func (a *App) agentListCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "list",
@@ -179,4 +221,14 @@ takes an approver's passphrase.
 			return a.sayDone(done, fmt.Sprintf("the longtime profile of agent %s is %s", id, profile))
 		},
 	}
+}
+
+// agentsCommand is agent list where people look for what they can read.
+func (a *App) agentsCommand() *cobra.Command {
+	cmd := a.agentListCommand()
+	cmd.Use = "agents"
+	cmd.Long = `List the agents that you may observe, released ones too.
+
+  gatebook agents --json`
+	return cmd
 }

@@ -21,7 +21,7 @@ func profilesOf(c policy.Catalog) []string { return append(sorted(c.Profiles), p
 // toolsOf are the tools that an engine of this program has; the catalog may name
 // some that are not there yet.
 func (a *App) toolsOf(policy.Catalog) []string {
-	names := toolNames(registered(a.flags.dir, a.Extra))
+	names := toolNames(registered(a.flags.dir, nil, nil, a.Extra))
 	slices.Sort(names)
 	return names
 }

@@ -13,6 +13,7 @@ import (
 
 	"gatebook/events"
 	"gatebook/handlers/engine"
+	"gatebook/handlers/health"
 	"gatebook/handlers/integrity"
 	"gatebook/handlers/people"
 	"gatebook/infra/config"
@@ -137,7 +138,7 @@ func (a *App) askHealth(ctx context.Context, d *diagnosis) error {
 		return err
 	}
 	d.Engine = &h
-	damage := string(engine.TroubleDamage) + ": "
+	damage := string(health.Damage) + ": "
 	for _, t := range h.Troubles {
 		if why, ok := strings.CutPrefix(t, damage); ok {
 			d.Damage = append(d.Damage, why)

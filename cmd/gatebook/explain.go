@@ -137,6 +137,8 @@ func saw(layer events.Layer, d events.CallDecided) string {
 		return fmt.Sprintf("role %s, version %d; calls of the tool before in the round: %d%s", orDash(f.Role), f.RoleVersion, f.Used, only)
 	case events.LayerProfile:
 		return fmt.Sprintf("in effect %s (session %s, longtime %s)", orDash(d.Profile), orDash(f.SessionProfile), orDash(f.LongtimeProfile))
+	case events.LayerAncestors:
+		return fmt.Sprintf("above it %s; caused by round %s", orDash(f.Ancestors), orDash(string(f.CausedBy)))
 	default:
 		return ""
 	}

@@ -15,12 +15,15 @@ import (
 	"golang.org/x/mod/sumdb/tlog"
 
 	"gatebook/events"
+	"gatebook/handlers/bookclock"
 	"gatebook/handlers/engine"
+	"gatebook/handlers/health"
 	"gatebook/handlers/intake"
 	"gatebook/handlers/integrity"
 	"gatebook/handlers/people"
 	"gatebook/handlers/redact"
 	"gatebook/handlers/tools"
+	"gatebook/handlers/tools/child"
 	"gatebook/handlers/tools/file"
 	"gatebook/handlers/tools/workspace"
 	"gatebook/infra/blobs"
@@ -42,7 +45,7 @@ type nodeConfig struct {
 	drain     time.Duration
 	// stop, once closed, ends a wait for space on the disk; nil for never.
 	stop     <-chan struct{}
-	clock    engine.Clock
+	clock    bookclock.Clock
 	log      func(level, text string)
 	progress func(what string, done, of events.Seq)
 }
@@ -137,10 +140,6 @@ func guardBook(cfg nodeConfig) (datadir.BookGuard, error) {
 func (n *node) assemble() error {
 	dir := n.cfg.dir
 	extra := toolNames(n.cfg.extra)
-	registry, err := tools.NewRegistry(registered(dir.Path(), n.cfg.extra)...)
-	if err != nil {
-		return err
-	}
 	kept, err := blobs.Open(dir.Blobs(), func() events.Instant { return events.InstantOf(n.cfg.clock.Wall()) })
 	if err != nil {
 		return err
@@ -161,6 +160,10 @@ func (n *node) assemble() error {
 		Writer: writer, Incarnation: n.stores.incarnation, Version: version(),
 		Room: func() error { return room(dir) }, Publish: n.bus.announce, Identities: n.identify, Drain: n.cfg.drain, Last: n.lastNotes,
 	})
+	registry, err := tools.NewRegistry(registered(dir.Path(), n.engine, masks.Text, n.cfg.extra)...)
+	if err != nil {
+		return err
+	}
 	n.intake = intake.New(intake.Config{
 		Loop: n.engine, Tools: registry, Blobs: kept, Redact: masks, MAC: mac.MAC,
 		Send: n.bus.send, Now: n.cfg.clock.Wall, Workers: max(2, runtime.GOMAXPROCS(0)),
@@ -192,8 +195,8 @@ func (n *node) book() events.Log {
 }
 
 // registered are all tools of an engine on a data folder.
-func registered(dir string, extra []tools.Tool) []tools.Tool {
-	return append(file.Tools(workspace.New(dir)), extra...)
+func registered(dir string, loop child.Loop, mask func(string) (string, bool), extra []tools.Tool) []tools.Tool {
+	return slices.Concat(file.Tools(workspace.New(dir)), child.Tools(loop, mask), extra)
 }
 
 func toolNames(all []tools.Tool) []string {
@@ -351,9 +354,9 @@ func (n *node) watchDisk(ctx context.Context) {
 	defer tick.Stop()
 	for {
 		if err := room(n.cfg.dir); err != nil {
-			n.engine.Health().Set(engine.TroubleDisk, err.Error())
+			n.engine.Health().Set(health.Disk, err.Error())
 		} else {
-			n.engine.Health().Clear(engine.TroubleDisk)
+			n.engine.Health().Clear(health.Disk)
 		}
 		select {
 		case <-ctx.Done():
@@ -389,7 +392,7 @@ func (n *node) scrubAll(ctx context.Context) {
 		case err == nil || ctx.Err() != nil:
 			return
 		case errors.Is(err, integrity.ErrDamage):
-			n.engine.Health().Set(engine.TroubleDamage, err.Error())
+			n.engine.Health().Set(health.Damage, err.Error())
 			n.cfg.log("error", "evidence of damage: "+err.Error())
 			return
 		case !told:

@@ -80,7 +80,7 @@ func limitRules(t *testing.T) []string {
 var around = map[string]string{
 	"schema": "1", "phase": "2",
 	"profiles": "{work: {tools: [file.list, file.read, file.write, file.delete, file.trash, file.restore]}}",
-	"roles":    "{worker: {version: 1, grants: [{tool: file.list}, {tool: file.read}, {tool: file.write}, {tool: file.delete}, {tool: file.trash}]}}",
+	"roles":    "{worker: {version: 1, grants: [{tool: file.list}, {tool: file.read}, {tool: file.write}, {tool: file.delete}, {tool: file.trash}, {tool: file.restore}]}}",
 	"channels": "{terminal: {key: " + keyOf('B') + ", agents: [alice]}}",
 }
 
@@ -125,6 +125,7 @@ var pieceCalls = map[string][]pieceCall{
 	"baseline": {
 		{tool: "file.read", args: `{"path":"private/a"}`, want: "baseline deny"},
 		{tool: "file.list", args: `{"path":"private"}`, want: "baseline deny"},
+		{tool: "file.restore", args: `{"id":"x","path":"private/a"}`, want: "baseline deny"},
 		{tool: "file.trash", args: `{}`, want: "allow"},
 		{tool: "file.read", args: `{"path":"a"}`, want: "allow"},
 	},
@@ -140,6 +141,13 @@ var pieceCalls = map[string][]pieceCall{
 		{tool: "file.read", args: `{"path":"a"}`, who: "terminal-guest", want: "principal paths"},
 		{tool: "file.list", args: `{"path":"public"}`, who: "terminal-guest", want: "principal only"},
 	},
+	"children": {
+		{tool: "file.read", args: `{"path":"a"}`, want: "allow"},
+		{tool: "file.write", args: `{"content":"x","path":"a"}`, want: "role grant"},
+		{tool: "child.begin", args: `{"child":"kid","task":"x"}`, profile: "work", want: "profile profile"},
+		{tool: "child.begin", args: `{"child":"kid","task":"x"}`, profile: "lead", want: "allow"},
+	},
+	"job": {{tool: "file.read", args: `{"path":"a"}`, want: "allow"}},
 	"private": {
 		{tool: "file.trash", args: `{}`, want: "baseline private"},
 		{tool: "file.trash", args: `{}`, kind: events.PrincipalInternal, want: "allow"},

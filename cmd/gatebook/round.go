@@ -19,7 +19,7 @@ import (
 
 func (a *App) roundCommand() *cobra.Command {
 	cmd := group(&cobra.Command{Use: "round", Short: "Begin, end and list rounds"})
-	cmd.AddCommand(a.roundBeginCommand(), a.roundEndCommand(), a.roundListCommand())
+	cmd.AddCommand(a.roundBeginCommand(), a.roundAcceptCommand(), a.roundEndCommand(), a.roundListCommand())
 	return cmd
 }
 
@@ -250,7 +250,8 @@ func (a *App) roundEndCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "end --agent ID",
 		Short: "End the round that was begun here",
-		Long: `End the round of an agent that round begin began, with the key of its channel.
+		Long: `End the round of an agent that round begin began, with the key of its channel,
+or that round accept got, with the key of the agent.
 
   gatebook round end --agent alice --end failed --reason "gave up"`,
 		Args: args(cobra.NoArgs),
@@ -287,12 +288,11 @@ func (a *App) roundEnd(ctx context.Context, agent events.AgentID, q roundEnd) er
 	if err != nil {
 		return err
 	}
-	c, err := a.channel(r.Channel)
+	c, err := a.beganBy(agent, r)
 	if err != nil {
 		return err
 	}
 	defer c.close()
-	fmt.Fprintf(a.Err, "gatebook: using the key of channel %s\n", r.Channel)
 	q.Round, q.HandleHash = r.Round, r.hash()
 	var answer engine.RoundAnswer
 	err = c.ask(ctx, "round.end", q, &answer)
@@ -311,6 +311,17 @@ func (a *App) roundEnd(ctx context.Context, agent events.AgentID, q roundEnd) er
 	}
 	fmt.Fprintf(a.Out, "round %s ended: %s; go on with --conversation %s\n", answer.Round, answer.End, answer.Conversation)
 	return nil
+}
+
+// beganBy connects as who may end a round: its channel, or the agent where the engine
+// began it.
+func (a *App) beganBy(agent events.AgentID, r roundFile) (*client, error) {
+	if r.Channel == "" {
+		fmt.Fprintf(a.Err, "gatebook: using the key of agent %s\n", agent)
+		return a.agent(agent)
+	}
+	fmt.Fprintf(a.Err, "gatebook: using the key of channel %s\n", r.Channel)
+	return a.channel(r.Channel)
 }
 
 func (a *App) roundListCommand() *cobra.Command {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -24,11 +25,9 @@ type wayIn struct {
 
 var waysIn = []wayIn{
 	{"a channel over NATS", "alice", func(t *testing.T, h *house) roundFile { return h.begin("alice") },
-		func(t *testing.T, h *house, r roundFile) error {
-			c, err := h.app.channel(terminalChannel)
-			check(t, err)
-			defer c.close()
-			return c.ask(t.Context(), "round.end", wishToEnd(r), new(engine.RoundAnswer))
+		func(_ *testing.T, h *house, r roundFile) error {
+			h.end(r)
+			return nil
 		}, events.PrincipalUser},
 	{"the command line", "alice", func(t *testing.T, h *house) roundFile {
 		check(t, h.app.roundBegin(t.Context(), terminalChannel, roundBegin{Agent: "alice", Sender: "anna"}))
@@ -48,6 +47,43 @@ var waysIn = []wayIn{
 	}, func(t *testing.T, h *house, r roundFile) error {
 		return h.agent("solo").ask(t.Context(), "round.end", wishToEnd(r), new(engine.RoundAnswer))
 	}, events.PrincipalSelf},
+	{"a parent", "kid", func(t *testing.T, h *house) roundFile {
+		own := h.begin("boss")
+		return acceptRound(t, h, "kid", func() {
+			if a := h.agent("boss").mustCall(t, own, "child.begin", `{"child":"kid","task":"look"}`); a.Status != events.StatusOK {
+				t.Errorf("begin: %+v", a)
+			}
+			h.end(own) // which changes nothing for what it caused
+		})
+	}, endByItself("kid"), events.PrincipalSubAgent},
+	{"a job", "clerk", func(t *testing.T, h *house) roundFile {
+		return acceptRound(t, h, "clerk", func() {})
+	}, endByItself("clerk"), events.PrincipalInternal},
+}
+
+// acceptRound is a process of the agent that offers to serve a round, while what
+// causes one is done.
+func acceptRound(t *testing.T, h *house, agent events.AgentID, cause func()) roundFile {
+	t.Helper()
+	r, err := newRound("", rand.Reader)
+	check(t, err)
+	var answer engine.RoundAnswer
+	begun := make(chan error, 1)
+	c := h.agent(agent)
+	go func() {
+		begun <- c.ask(t.Context(), "round.accept", roundAccept{HandleHash: r.hash(), Wait: 60}, &answer)
+	}()
+	cause()
+	check(t, <-begun)
+	r.Round = answer.Round
+	return r
+}
+
+// endByItself ends a round that the engine began for the agent.
+func endByItself(agent events.AgentID) func(*testing.T, *house, roundFile) error {
+	return func(t *testing.T, h *house, r roundFile) error {
+		return h.agent(agent).ask(t.Context(), "round.end", wishToEnd(r), new(engine.RoundAnswer))
+	}
 }
 
 func wishToEnd(r roundFile) roundEnd {
@@ -60,16 +96,24 @@ func TestWaysIn(t *testing.T) {
 	h := newHouse(t, parent, func(text string) string {
 		keys := filepath.Join(parent, "data", "keys")
 		var agents strings.Builder
-		for _, id := range []events.AgentID{"alice", "solo"} {
+		for _, id := range []events.AgentID{"boss", "clerk", "alice", "solo"} {
 			key, err := identity.CreateKey(identity.AgentKey(keys, id), rand.Reader)
 			check(t, err)
-			fmt.Fprintf(&agents, "  %s:\n    role: worker\n    key: %s\n", id, key.Public())
+			role := map[events.AgentID]string{"boss": "boss"}[id]
+			fmt.Fprintf(&agents, "  %s:\n    role: %s\n    key: %s\n", id, cmp.Or(role, "worker"), key.Public())
 		}
+		_, err := identity.CreateKey(identity.AgentKey(keys, "kid"), rand.Reader)
+		check(t, err)
 		agents.WriteString("    self_rounds: true\n")
-		return strings.NewReplacer("agents: {}\n", "agents:\n"+agents.String(), `    agents: ["*"]`, "    agents: [alice]").Replace(text)
+		return strings.NewReplacer("agents: {}\n", "agents:\n"+agents.String(), `    agents: ["*"]`, "    agents: [alice, boss]",
+			"roles:\n", "roles:\n  boss:\n    version: 1\n    may_declare: [worker]\n    grants: [{tool: file.list}, {tool: child.begin}, {tool: child.declare}]\n",
+			"file.restore, demo", "file.restore, child.begin, child.declare, demo").Replace(text) +
+			"\njobs:\n  daily:\n    agent: clerk\n    every: 24h\n    task: tidy up\n    profile: work\n"
 	})
 	n := h.open()
 	h.setLongtime(n, "solo", "work")
+	h.setLongtime(n, "boss", "work")
+	h.declareChild("boss", "kid", "worker", "")
 	for _, way := range waysIn {
 		t.Run(way.name, func(t *testing.T) {
 			agent := h.agent(way.agent)
@@ -100,6 +144,28 @@ func TestWaysIn(t *testing.T) {
 			t.Errorf("it heard %v", err)
 		}
 	})
+}
+
+// declareChild declares a child with a key that is in the folder, in a round of anna's.
+func (h *house) declareChild(parent, kid events.AgentID, role, allow string) {
+	h.t.Helper()
+	key, err := identity.LoadKey(identity.AgentKey(h.dir.Keys(), kid))
+	check(h.t, err)
+	own := h.begin(parent)
+	args := fmt.Sprintf(`{"child":%q,"key":%q,"role":%q,"allow":%q}`, kid, key.Public(), role, allow)
+	if a := h.agent(parent).mustCall(h.t, own, "child.declare", args); a.Status != events.StatusOK {
+		h.t.Fatalf("declare: %+v", a)
+	}
+	h.end(own)
+}
+
+// end ends a round that begin began.
+func (h *house) end(r roundFile) {
+	h.t.Helper()
+	c, err := h.app.channel(r.Channel)
+	check(h.t, err)
+	defer c.close()
+	check(h.t, c.ask(h.t.Context(), "round.end", wishToEnd(r), new(engine.RoundAnswer)))
 }
 
 // refusedIn is a call that the round does not allow.

@@ -123,6 +123,7 @@ func (r *ReleaseAgent) decide(e *Engine, c *cycle) (plan, error) {
 	}
 	return plan{agent: r.Agent, actor: r.By, facts: facts, release: func(at events.Record) {
 		e.afterRelease(r.Agent)
+		e.again = append(e.again, &enrol{cause: at.ID}) // its children go with it
 		cut := e.tellIdentities()
 		r.done(at)
 		cut()
@@ -132,6 +133,8 @@ func (r *ReleaseAgent) decide(e *Engine, c *cycle) (plan, error) {
 // afterRelease ends what a released agent had running and open.
 func (e *Engine) afterRelease(agent events.AgentID) {
 	e.cancelAgent(agent, errGone)
+	delete(e.away, agent)
+	e.offers.drop(agent, func(*offer) bool { return true })
 	e.again = append(e.again, closeReleased{agent})
 }
 
@@ -200,13 +203,13 @@ func (a *AcceptClock) decide(e *Engine, c *cycle) (plan, error) {
 	if no := policy.AcceptClock(c.catalog, a.By, a.Approves); no != nil {
 		return a.no("clock", "", *no), nil
 	}
-	if !e.time.held {
+	if !e.time.Held() {
 		return plan{release: a.done}, nil
 	}
 	return plan{
 		actor: a.By, facts: []events.Event{events.ClockJumped{From: c.now, Wall: events.InstantOf(e.cfg.Clock.Wall()), Accepted: true}},
 		release: func(at events.Record) {
-			e.time.accept()
+			e.time.Accept()
 			a.done(at)
 		},
 	}, nil

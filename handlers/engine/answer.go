@@ -66,6 +66,10 @@ type RoundAnswer struct {
 	End          events.RoundEnd       `json:"end,omitzero"`
 	Seq          events.Seq            `json:"seq"`
 	Repeated     bool                  `json:"repeated,omitzero"`
+	// What for, by which round or by which job: only for the process that accepted it.
+	Task     string         `json:"task,omitzero"`
+	CausedBy events.RoundID `json:"caused_by,omitzero"`
+	Job      string         `json:"job,omitzero"`
 }
 
 // Done is the answer to a person's act: the sequence that it is recorded at.

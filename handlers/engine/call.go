@@ -2,11 +2,13 @@ package engine
 
 import (
 	"fmt"
+	"slices"
 	"unicode/utf8"
 
 	"gatebook/events"
 	"gatebook/handlers/tools"
 	"gatebook/policy"
+	"gatebook/policy/paths"
 	"gatebook/projections"
 )
 
@@ -21,6 +23,9 @@ type Call struct {
 	// Settled, where not nil, hears once whether the call's arguments are named by
 	// an allowed call of the book.
 	Settled func(kept bool)
+
+	// may is tools.Env's, of the decision as it was.
+	may func(paths.Path) error
 
 	abandoned bool // answered "degraded" while its append was in doubt
 }
@@ -68,10 +73,25 @@ func (k *Call) decide(e *Engine, c *cycle) (plan, error) {
 		}
 		return p, nil
 	}
+	if d.Decided.Verdict == events.Allow {
+		k.may = alsoMay(c.catalog, k.Request, facts)
+	}
 	d.Decided.Reason, _ = e.cfg.Redact.Text(d.Decided.Reason)
 	p.facts = []events.Event{d.Decided}
 	p.release = func(r events.Record) { e.releaseCall(k, d.Decided, r) }
 	return p, nil
+}
+
+// alsoMay asks the gate about a call once more, with a path that its tool found.
+func alsoMay(c *policy.Compiled, req policy.CallRequest, f policy.CallFacts) func(paths.Path) error {
+	return func(p paths.Path) error {
+		req := req
+		req.Paths = append(slices.Clone(req.Paths), p)
+		if d := policy.DecideCall(c, req, f).Decided; d.Verdict != events.Allow {
+			return &tools.Refused{Rule: d.Rule, Reason: d.Reason}
+		}
+		return nil
+	}
 }
 
 // callFacts reads what the decision may see.
@@ -96,6 +116,9 @@ func (e *Engine) callFacts(c *cycle, k *Call) (policy.CallFacts, error) {
 	}
 	f.Round = roundFacts(round)
 	f.Round.Used = round.UsedOf(k.Request.Tool)
+	if f.Round.Causes, err = causes(c.tx, round); err != nil {
+		return f, err
+	}
 	if k.Request.Key == "" {
 		return f, nil
 	}

@@ -60,6 +60,7 @@ type cycle struct {
 	count   int
 	bytes   int
 	full    bool       // something did not fit
+	looks   int        // how often more was decided into it that waited already
 	answer  chan error // of the append
 	failed  error      // the answer, once landed
 }

@@ -9,6 +9,7 @@ import (
 	"gatebook/events"
 	"gatebook/events/eventstest"
 	"gatebook/handlers/engine"
+	"gatebook/handlers/health"
 	"gatebook/handlers/integrity"
 )
 
@@ -36,13 +37,13 @@ func TestDegradedIsCounted(t *testing.T) {
 	h := newHouse(t)
 	h.start()
 	r := h.begin("one")
-	h.engine.Health().Set(engine.TroubleDisk, "full")
+	h.engine.Health().Set(health.Disk, "full")
 	for range 3 {
 		if a := h.call(r.Round, "one", "", "x"); a.Rule != "degraded" {
 			t.Errorf("%+v", a)
 		}
 	}
-	h.engine.Health().Clear(engine.TroubleDisk)
+	h.engine.Health().Clear(health.Disk)
 	for range 1000 {
 		var n int64
 		for _, e := range h.book() {

@@ -12,6 +12,8 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"gatebook/events"
+	"gatebook/handlers/bookclock"
+	"gatebook/handlers/health"
 	"gatebook/policy"
 	"gatebook/projections"
 )
@@ -40,7 +42,7 @@ type Config struct {
 	Blobs      Blobs
 	Redact     Redactor
 	MAC        func([]byte) events.MAC
-	Clock      Clock
+	Clock      bookclock.Clock
 	Entropy    io.Reader // for ULIDs
 	Writer     events.WriterID
 	// Incarnation of the data folder; the book's first engine.started carries it.
@@ -68,7 +70,7 @@ type Engine struct {
 	ended  chan Command  // outcomes of tools; drained whatever happens
 	done   chan struct{} // closed when Run has returned
 	tools  sync.WaitGroup
-	health Health
+	health health.State
 	// inForce is the catalog for readers outside of the loop.
 	inForce atomic.Pointer[policy.Compiled]
 
@@ -79,7 +81,7 @@ type Engine struct {
 	last    events.Seq // settled
 	memo    *projections.Memo
 	catalog *policy.Compiled
-	time    *engineTime
+	time    *bookclock.Time
 	ids     *ids
 	again   []Command // decided in vain, first in the next cycle
 	// failures counts appends in a row that did not wholly succeed.
@@ -91,6 +93,9 @@ type Engine struct {
 	turned   map[refusal]int64 // refused without a record, to be counted into one
 	broken   error             // why the loop must end
 	present  map[events.RoundID]presence
+	away     away
+	offers   offers
+	began    events.Instant // of this engine
 
 	drained   chan struct{} // closed Drain after the context ended
 	cancelled bool          // running tools were told to end
@@ -112,11 +117,13 @@ func New(cfg Config) *Engine {
 		held:    map[events.AgentID][]heldCall{},
 		turned:  map[refusal]int64{},
 		present: map[events.RoundID]presence{},
+		away:    away{},
+		offers:  newOffers(),
 	}
 }
 
 // Health is what keeps the engine from deciding.
-func (e *Engine) Health() *Health { return &e.health }
+func (e *Engine) Health() *health.State { return &e.health }
 
 // Catalog is the catalog in force; nil before the first. Safe for concurrent use.
 func (e *Engine) Catalog() *policy.Compiled { return e.inForce.Load() }
@@ -273,7 +280,7 @@ func (e *Engine) decide(work []Command) error {
 		e.open = e.newCycle()
 	}
 	var jumped *events.ClockJumped
-	if e.open.now, jumped = e.time.now(); jumped != nil {
+	if e.open.now, jumped = e.time.Now(); jumped != nil {
 		e.again = append(e.again, noteJump{*jumped})
 	}
 	for i, cmd := range work {
@@ -298,7 +305,8 @@ func (e *Engine) commit(ctx context.Context, landed *cycle) {
 		return
 	}
 	c, log := e.open, e.log
-	if ctx.Err() == nil && !c.full && len(e.in)+len(e.ended) > 0 {
+	if ctx.Err() == nil && e.health.OK() && !c.full && c.looks < maxLooks && len(e.in)+len(e.ended) > 0 {
+		c.looks++
 		return
 	}
 	e.open, e.flying = nil, c

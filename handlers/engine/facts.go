@@ -14,7 +14,11 @@ func agentFacts(r projections.Reader, id events.AgentID) (policy.AgentFacts, err
 	if err != nil || !found {
 		return policy.AgentFacts{}, err
 	}
-	return policy.AgentFacts{Enrolled: !row.Released, Longtime: row.Longtime}, nil
+	above, err := parents(r, row)
+	return policy.AgentFacts{
+		Known: true, Enrolled: !row.Released, Longtime: row.Longtime, Role: row.Role, Parent: row.Parent,
+		ChildAllow: row.ChildAllow, ChildDeny: row.ChildDeny, Ancestors: above,
+	}, err
 }
 
 func roundFacts(row projections.RoundRow) policy.RoundFacts {
@@ -46,7 +50,7 @@ func knownAgents(r projections.Reader) ([]policy.KnownAgent, error) {
 			return nil, err
 		}
 		for _, a := range rows {
-			all = append(all, policy.KnownAgent{Agent: a.Agent, Released: a.Released, Key: a.Key, Role: a.Role})
+			all = append(all, policy.KnownAgent{Agent: a.Agent, Released: a.Released, Key: a.Key, Role: a.Role, Parent: a.Parent})
 			after = a.Agent
 		}
 		if len(rows) < page {

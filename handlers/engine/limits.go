@@ -11,6 +11,8 @@ const (
 	// maxCommands is how many commands are decided before the loop looks again
 	// whether the book has answered.
 	maxCommands = 64
+	// maxLooks is how often a cycle that could be sent takes what waits first.
+	maxLooks = 4
 	// maxDue is how many rounds time out at one tick.
 	maxDue = 400
 	// maxCycleEvents and maxCycleBytes keep a cycle within one atomic batch.
@@ -24,6 +26,9 @@ const (
 	maxHeld = 4 * waiting
 	// maxHeldCalls is how many allowed calls of one agent wait for a place to run.
 	maxHeldCalls = 1024
+	// maxOffers is how many processes of an agent wait for a round, and how many
+	// rounds of a child for a process.
+	maxOffers = 64
 	// MaxWaiters is how many may wait for the end of one call.
 	MaxWaiters = 64
 	// maxText bounds a reason or an error of a tool, in bytes.
@@ -44,10 +49,4 @@ const (
 	retryMost  = 2 * time.Second
 	// readTime bounds one attempt to read back what the book holds.
 	readTime = 20 * time.Second
-	// jumpForward is how far the wall clock may run ahead of elapsed time.
-	jumpForward = time.Hour
-	// jumpBack is how far it may fall behind.
-	jumpBack = time.Minute
-	// oldBook is how old the last event may be at a start.
-	oldBook = 7 * 24 * time.Hour
 )

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"gatebook/events"
+	"gatebook/handlers/health"
 	"gatebook/handlers/integrity"
 	"gatebook/projections"
 )
@@ -21,7 +22,7 @@ func (e *Engine) resolve(ctx context.Context, c *cycle) (durable int, err error)
 	c.tx.Discard()
 	e.takeBack(e.open)
 	e.open = nil
-	e.health.Set(TroubleBook, c.failed.Error())
+	e.health.Set(health.Book, c.failed.Error())
 	e.abandon(c)
 	defer func() {
 		if err != nil {
@@ -54,7 +55,7 @@ func (e *Engine) resolve(ctx context.Context, c *cycle) (durable int, err error)
 		undone = append(undone, p.cmd)
 	}
 	e.again = append(undone, e.again...)
-	e.health.Clear(TroubleBook)
+	e.health.Clear(health.Book)
 	return durable, nil
 }
 
@@ -148,7 +149,7 @@ func (e *Engine) readBack(ctx context.Context, c *cycle, reopen bool) ([]events.
 		if fatal(err) || e.health.Damaged() {
 			return nil, err
 		}
-		e.health.Set(TroubleBook, err.Error())
+		e.health.Set(health.Book, err.Error())
 		e.letGo()
 		e.again = slices.DeleteFunc(e.again, e.notNow)
 		reopen = true

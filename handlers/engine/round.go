@@ -29,7 +29,7 @@ func (b *BeginRound) decide(e *Engine, c *cycle) (plan, error) {
 		return plan{}, err
 	}
 	d := policy.BeginRound(c.catalog, b.Request, facts)
-	who, account := asker(b.Request.Self, b.Request.Channel, b.Request.Agent)
+	who, account := asker(b.Request.Channel, b.Request.Agent)
 	p := plan{agent: b.Request.Agent, actor: who, facts: d.Events}
 	if d.Refusal != nil {
 		return reach(who, account, "round.begin", string(b.Request.Agent), *d.Refusal, b.Answer), nil
@@ -49,6 +49,16 @@ func (b *BeginRound) facts(c *cycle) (policy.RoundBeginFacts, error) {
 		return f, err
 	}
 	f.Agent, f.SameHandle = agent, roundFacts(same)
+	if b.Request.Cause != "" {
+		cause, _, err := projections.RoundByID(c.tx, b.Request.Cause)
+		if err != nil {
+			return f, err
+		}
+		f.Cause = roundFacts(cause)
+		if f.Causing, err = agentFacts(c.tx, cause.Agent); err != nil {
+			return f, err
+		}
+	}
 	if b.Request.Conversation != "" {
 		row, _, err := projections.ConversationByID(c.tx, b.Request.Conversation)
 		if err != nil {
@@ -82,11 +92,15 @@ func (e *Engine) answerRound(id events.RoundID, repeated bool, answer Answer) {
 		answer.send(refused("unreadable", "the round cannot be read; gatebook doctor says more"))
 		return
 	}
-	answer.send(RoundAnswer{
+	answer.send(answerOf(row, repeated))
+}
+
+func answerOf(row projections.RoundRow, repeated bool) RoundAnswer {
+	return RoundAnswer{
 		Round: row.Round, Conversation: row.Conversation, Profile: row.Session,
 		Principal: row.Principal.ID, Kind: row.Principal.Kind, End: row.End,
 		Seq: row.Seq, Repeated: repeated,
-	})
+	}
 }
 
 // EndRound is a channel's or an agent's wish to end a round.
@@ -105,7 +119,7 @@ func (r *EndRound) decide(e *Engine, c *cycle) (plan, error) {
 		return plan{}, err
 	}
 	d := policy.EndRound(r.Request, roundFacts(row))
-	who, account := asker(r.Request.Self, r.Request.Channel, r.Request.Agent)
+	who, account := asker(r.Request.Channel, r.Request.Agent)
 	if d.Refusal != nil {
 		return reach(who, account, "round.end", string(r.Request.Round), *d.Refusal, r.Answer), nil
 	}
@@ -191,7 +205,12 @@ func (a *Attach) decide(e *Engine, c *cycle) (plan, error) {
 		return reach(agentActor(a.Agent), policy.AccountAgents, "attach", string(a.Round), *no, a.Answer), nil
 	}
 	// Now, and not at the release: the disconnect right behind it has to find it.
-	e.present[a.Round] = presence{agent: a.Agent, connection: a.Connection}
+	// A disconnect before it has come already.
+	p := presence{agent: a.Agent, connection: a.Connection}
+	if e.away.has(a.Agent, a.Connection) {
+		p.gone, p.since = true, c.now
+	}
+	e.present[a.Round] = p
 	return plan{release: func(events.Record) {
 		e.answerRound(a.Round, true, a.Answer)
 	}}, nil
@@ -208,7 +227,13 @@ func (Disconnected) intent() bool { return false }
 
 func (Disconnected) refuse(string, string) {}
 
-func (d Disconnected) decide(e *Engine, _ *cycle) (plan, error) { return e.change(d), nil }
+func (d Disconnected) decide(e *Engine, _ *cycle) (plan, error) {
+	e.offers.drop(d.Agent, func(o *offer) bool {
+		return d.Left == 0 || o.connection != "" && o.connection == d.Connection
+	})
+	e.away.add(d.Agent, d.Connection, d.Left)
+	return e.change(d), nil
+}
 
 func (d Disconnected) change(p presence, now events.Instant) presence {
 	if p.agent == d.Agent && !p.gone && (d.Left == 0 || p.connection != "" && p.connection == d.Connection) {
@@ -227,13 +252,44 @@ func (Connected) intent() bool { return false }
 
 func (Connected) refuse(string, string) {}
 
-func (d Connected) decide(e *Engine, _ *cycle) (plan, error) { return e.change(d), nil }
+func (d Connected) decide(e *Engine, _ *cycle) (plan, error) {
+	e.away.remove(d.Agent, d.Connection)
+	return e.change(d), nil
+}
 
 func (d Connected) change(p presence, _ events.Instant) presence {
 	if p.agent == d.Agent && (p.connection == "" || p.connection == d.Connection) {
 		p.gone = false
 	}
 	return p
+}
+
+// away is which connections of an agent were there and are gone, by name; the empty
+// name is for all of them. Owned by the loop.
+type away map[events.AgentID]map[string]bool
+
+// maxAway bounds the names that are remembered of an agent.
+const maxAway = 256
+
+func (w away) add(agent events.AgentID, connection string, left int) {
+	if w[agent] == nil || len(w[agent]) >= maxAway {
+		w[agent] = map[string]bool{}
+	}
+	if connection != "" {
+		w[agent][connection] = true
+	}
+	if left == 0 {
+		w[agent][""] = true
+	}
+}
+
+func (w away) remove(agent events.AgentID, connection string) {
+	delete(w[agent], connection)
+	delete(w[agent], "")
+}
+
+func (w away) has(agent events.AgentID, connection string) bool {
+	return w[agent][""] || w[agent][connection]
 }
 
 // presenceChange is a command that changes who is present and records nothing.
@@ -245,14 +301,14 @@ type presenceChange interface {
 // nothing is waited for.
 func (e *Engine) change(d presenceChange) plan {
 	for round, p := range e.present {
-		e.present[round] = d.change(p, e.time.base)
+		e.present[round] = d.change(p, e.time.Last())
 	}
 	return plan{}
 }
 
 // due is what time itself brings: rounds to end, counts to record.
 func (e *Engine) due() ([]Command, error) {
-	now, jumped := e.time.now()
+	now, jumped := e.time.Now()
 	if jumped != nil {
 		return []Command{noteJump{*jumped}}, nil
 	}
@@ -260,9 +316,10 @@ func (e *Engine) due() ([]Command, error) {
 		return nil, nil
 	}
 	work := e.takeTurned()
-	if e.time.held {
+	if e.time.Held() {
 		return work, nil // expiry waits until a person accepts the clock
 	}
+	e.offers.expire(now)
 	for round, p := range e.present {
 		if p.gone && now.Sub(p.since) >= goneAfter {
 			work = append(work, closeRound{round: round, gone: true})
@@ -277,12 +334,16 @@ func (e *Engine) due() ([]Command, error) {
 	for _, row := range rows {
 		work = append(work, closeRound{round: row.Round})
 	}
+	if e.catalog.HasJobs() {
+		work = append(work, &runJobs{})
+	}
 	return work, nil
 }
 
-// asker is who wishes something about a round, and from which account.
-func asker(self bool, channel events.ChannelID, agent events.AgentID) (events.Actor, policy.Account) {
-	if self {
+// asker is who wishes something about a round, and from which account: the agent
+// where no channel does.
+func asker(channel events.ChannelID, agent events.AgentID) (events.Actor, policy.Account) {
+	if channel == "" {
 		return agentActor(agent), policy.AccountAgents
 	}
 	return events.Actor{Kind: events.ActorChannel, ID: string(channel)}, policy.AccountChannels

@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"gatebook/events"
+	"gatebook/handlers/bookclock"
+	"gatebook/handlers/health"
 	"gatebook/handlers/integrity"
 	"gatebook/policy"
 	"gatebook/projections"
@@ -29,7 +31,8 @@ func (e *Engine) begin(ctx context.Context) error {
 		return err
 	}
 	var jumped *events.ClockJumped
-	e.time, jumped = startTime(e.cfg.Clock, state.Time, state.ClockHeld)
+	e.time, jumped = bookclock.Start(e.cfg.Clock, state.Time, state.ClockHeld)
+	e.began = e.time.Last()
 	e.again = append(e.again, started{events.EngineStarted{
 		Incarnation: e.cfg.Incarnation, Version: e.cfg.Version, After: e.last,
 	}})
@@ -136,7 +139,7 @@ func (o *closeOpen) decide(e *Engine, c *cycle) (plan, error) {
 // startDrain begins the time that running tools, and a log that does not answer,
 // have to come to an end.
 func (e *Engine) startDrain() {
-	e.health.Set(TroubleDrain, "the engine is stopping")
+	e.health.Set(health.Drain, "the engine is stopping")
 	time.AfterFunc(e.cfg.Drain, func() { close(e.drained) })
 }
 
@@ -202,9 +205,9 @@ func (e *Engine) refuseWaiting(err error) error {
 	case errors.Is(err, errDrained):
 	case errors.Is(err, integrity.ErrDamage), errors.Is(err, events.ErrGap),
 		errors.Is(err, projections.ErrOrder), errors.Is(err, projections.ErrFold):
-		e.health.Set(TroubleDamage, err.Error())
+		e.health.Set(health.Damage, err.Error())
 	default:
-		e.health.Set(TroubleBook, err.Error())
+		e.health.Set(health.Book, err.Error())
 	}
 	e.letGo()
 	e.ground()

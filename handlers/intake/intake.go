@@ -10,6 +10,7 @@ import (
 
 	"gatebook/events"
 	"gatebook/handlers/engine"
+	"gatebook/handlers/health"
 	"gatebook/handlers/tools"
 	"gatebook/policy"
 )
@@ -32,7 +33,7 @@ type Message struct {
 type Loop interface {
 	Submit(context.Context, engine.Command) error
 	Catalog() *policy.Compiled
-	Health() *engine.Health
+	Health() *health.State
 }
 
 // Blobs keeps large arguments of calls that are not decided yet; release says
@@ -240,6 +241,8 @@ func (i *Intake) command(m Message) engine.Command {
 		return i.orRefuse(account, who, m)(i.decodeOutcome(events.AgentID(who), m.Data, answer))
 	case account == policy.AccountAgents && verb == "attach":
 		return i.orRefuse(account, who, m)(i.decodeAttach(events.AgentID(who), m.Data, answer))
+	case account == policy.AccountAgents && verb == "round.accept":
+		return i.orRefuse(account, who, m)(i.decodeAccept(events.AgentID(who), m.Data, answer))
 	case account == policy.AccountAgents && verb == "round.begin":
 		return i.orRefuse(account, who, m)(i.decodeSelfBegin(events.AgentID(who), m.Data, answer))
 	case account == policy.AccountAgents && verb == "round.end":

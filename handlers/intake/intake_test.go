@@ -16,6 +16,7 @@ import (
 
 	"gatebook/events"
 	"gatebook/handlers/engine"
+	"gatebook/handlers/health"
 	"gatebook/handlers/redact"
 	"gatebook/handlers/tools"
 	"gatebook/infra/blobs"
@@ -32,7 +33,7 @@ const (
 
 // desk is a loop that decides nothing: it keeps what it is handed.
 type desk struct {
-	health  engine.Health
+	health  health.State
 	stopped bool
 
 	mu   sync.Mutex
@@ -51,7 +52,7 @@ func (d *desk) Submit(_ context.Context, c engine.Command) error {
 
 func (*desk) Catalog() *policy.Compiled { return nil }
 
-func (d *desk) Health() *engine.Health { return &d.health }
+func (d *desk) Health() *health.State { return &d.health }
 
 // echo is a tool that takes every object.
 type echo struct{}
@@ -256,7 +257,7 @@ func TestBlobOfRefusedCall(t *testing.T) {
 func TestDegraded(t *testing.T) {
 	r := newRoom(t)
 	large := body("echo", `{"text":"`+strings.Repeat("x", events.MaxInlineArguments)+`"}`, "")
-	r.desk.health.Set(engine.TroubleDisk, "no room")
+	r.desk.health.Set(health.Disk, "no room")
 	inbox := policy.InboxOf("alice") + "1"
 	r.Agent(Message{Subject: "intent.alice.call", Reply: inbox, Data: large})
 	if a, ok := r.sent[0].(engine.CallAnswer); !ok || a.Verdict != events.Deny || a.Layer != events.LayerEngine || a.Rule != "degraded" || !strings.Contains(a.Reason, "no room") {
@@ -280,7 +281,7 @@ func TestDegraded(t *testing.T) {
 	if all, err := r.blobs.Orphans(events.InstantOf(r.now)+1, func(events.Digest) bool { return false }); err != nil || len(all) > 0 {
 		t.Errorf("written: %v, %v", all, err)
 	}
-	r.desk.health.Clear(engine.TroubleDisk)
+	r.desk.health.Clear(health.Disk)
 	if cmd := r.command(Message{Subject: "intent.alice.call", Reply: inbox, Data: large}); cmd == nil {
 		t.Error("(control) a call is refused when all is well")
 	}
@@ -354,14 +355,14 @@ func TestRunReports(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		var done sync.WaitGroup
 		done.Go(func() { r.Run(ctx) })
-		r.desk.health.Set(engine.TroubleBook, "x")
+		r.desk.health.Set(health.Book, "x")
 		r.Agent(Message{Subject: "intent.alice.call"})
 		<-time.After(3 * time.Second)
 		synctest.Wait()
 		if n := len(r.desk.took); n != 0 {
 			t.Errorf("%d counts were handed to an engine that cannot record them", n)
 		}
-		r.desk.health.Clear(engine.TroubleBook)
+		r.desk.health.Clear(health.Book)
 		<-time.After(time.Second)
 		synctest.Wait()
 		if n := len(r.desk.took); n != 1 {

@@ -59,6 +59,12 @@ type selfBeginRequest struct {
 	Model        string `json:"model,omitzero"`
 }
 
+type acceptRequest struct {
+	HandleHash string `json:"handle_hash"`
+	Connection string `json:"connection,omitzero"`
+	Wait       int64  `json:"wait_seconds,omitzero"`
+}
+
 type endRequest struct {
 	Round      string `json:"round"`
 	HandleHash string `json:"handle_hash"`
@@ -177,6 +183,33 @@ func (i *Intake) decodeAttach(agent events.AgentID, data []byte, answer engine.A
 		return nil, bad
 	}
 	return &engine.Attach{Agent: agent, Round: round, HandleHash: hash, Connection: r.Connection, Answer: answer}, nil
+}
+
+// The bounds of how long a process waits for a round, in seconds.
+const (
+	usualWait = 60
+	mostWait  = 3600
+)
+
+func (i *Intake) decodeAccept(agent events.AgentID, data []byte, answer engine.Answer) (engine.Command, *policy.Malformed) {
+	r := acceptRequest{Wait: usualWait}
+	if bad := strictjson.Decode(data, &r); bad != nil {
+		return nil, bad
+	}
+	hash, bad := digestField("handle_hash", r.HandleHash)
+	bad = firstFault(bad, short("connection", r.Connection, events.MaxName))
+	if r.Wait < 1 || r.Wait > mostWait {
+		bad = firstFault(bad, &policy.Malformed{Field: "wait_seconds", Reason: fmt.Sprintf("want 1 to %d", mostWait)})
+	}
+	if answer == nil {
+		bad = firstFault(bad, &policy.Malformed{Field: "request", Reason: "without a reply subject nobody hears which round began"})
+	}
+	if bad != nil {
+		return nil, bad
+	}
+	return &engine.AcceptRound{
+		Agent: agent, HandleHash: hash, Connection: r.Connection, Wait: events.Micros(r.Wait) * 1_000_000, Answer: answer,
+	}, nil
 }
 
 func (i *Intake) decodeBegin(channel events.ChannelID, data []byte, answer engine.Answer) (engine.Command, *policy.Malformed) {

@@ -23,6 +23,7 @@ import (
 
 	"gatebook/events"
 	"gatebook/handlers/engine"
+	"gatebook/handlers/health"
 	"gatebook/handlers/integrity"
 	"gatebook/handlers/strictjson"
 	"gatebook/policy"
@@ -40,7 +41,7 @@ type Message struct {
 type Loop interface {
 	Submit(context.Context, engine.Command) error
 	Catalog() *policy.Compiled
-	Health() *engine.Health
+	Health() *health.State
 }
 
 // Config is what a handler needs; every field is required.

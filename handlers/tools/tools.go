@@ -53,8 +53,12 @@ type Env struct {
 	Agent events.AgentID
 	Call  events.CallID
 	Round events.RoundID
+	Cause events.EventID // of the decision, for what follows from the call
 	// Now is engine time, for names that carry it.
 	Now events.Instant
+	// May says whether the call would have been allowed with one more path, that was
+	// not among its arguments. The error is a *[Refused].
+	May func(paths.Path) error
 	// CreateOnly says that the call may make something new and MUST replace nothing:
 	// a tool that policy knows to promise that refuses where there is something.
 	CreateOnly bool

@@ -30,8 +30,8 @@ func restoreTool(ws *workspace.Workspaces) tools.Tool {
 			}
 			return args
 		},
-		run: func(_ context.Context, ws *workspace.Workspace, _ tools.Env, a restoreArgs) (any, error) {
-			return ws.Restore(a.id, a.to)
+		run: func(_ context.Context, ws *workspace.Workspace, env tools.Env, a restoreArgs) (any, error) {
+			return ws.Restore(a.id, a.to, env.May)
 		},
 	}
 }

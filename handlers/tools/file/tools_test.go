@@ -294,10 +294,10 @@ func TestRunKeepsToItsAgentAndContext(t *testing.T) {
 	for name, members := range valid() {
 		decoded, err := h.tools[name].Decode([]byte("{" + members + "}"))
 		h.must(err)
-		if _, err := h.tools[name].Run(ctx, tools.Env{Agent: "alice", Call: callID(60)}, decoded.Args); !errors.Is(err, context.Canceled) {
+		if _, err := h.tools[name].Run(ctx, tools.Env{May: anywhere, Agent: "alice", Call: callID(60)}, decoded.Args); !errors.Is(err, context.Canceled) {
 			t.Errorf("%s after the end of its context: %v", name, err)
 		}
-		if _, err := h.tools[name].Run(context.Background(), tools.Env{Agent: "alice", Call: callID(61)}, "foreign"); err == nil {
+		if _, err := h.tools[name].Run(context.Background(), tools.Env{May: anywhere, Agent: "alice", Call: callID(61)}, "foreign"); err == nil {
 			t.Errorf("%s takes foreign arguments", name)
 		}
 	}

@@ -49,7 +49,7 @@ func (p *place) contents() (all []string, nameless int) {
 			nameless++
 		}
 		to := p.path(fmt.Sprintf("back/%d", i))
-		_, err := do(p, func(ws *Workspace) (Restored, error) { return ws.Restore(e.ID, &to) })
+		_, err := do(p, func(ws *Workspace) (Restored, error) { return ws.Restore(e.ID, &to, anywhere) })
 		p.must(err)
 	}
 	p.must(fs.WalkDir(os.DirFS(p.dir), ".", func(name string, d fs.DirEntry, err error) error {
@@ -78,7 +78,7 @@ func TestKillLosesNothing(t *testing.T) {
 			return err
 		},
 		"delete a folder": func(p *place, ws *Workspace) error { _, err := ws.Delete(p.stamp(), p.path("x")); return err },
-		"restore":         func(_ *place, ws *Workspace) error { _, err := ws.Restore(fmtID(1), nil); return err },
+		"restore":         func(_ *place, ws *Workspace) error { _, err := ws.Restore(fmtID(1), nil, anywhere); return err },
 	} {
 		for n, was := 0, true; was; n++ {
 			p := newPlace(t)

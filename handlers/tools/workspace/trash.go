@@ -140,8 +140,10 @@ type Restored struct {
 }
 
 // Restore moves an entry of the trash to its original path, or to another one
-// where to is not nil. It never overwrites. Missing folders are made.
-func (ws *Workspace) Restore(id events.CallID, to *paths.Path) (Restored, error) {
+// where to is not nil. It never overwrites. Missing folders are made. May is asked
+// about the original path, wherever the entry goes; its error is given back and
+// nothing moves. A path that is not known leaves the workspace.
+func (ws *Workspace) Restore(id events.CallID, to *paths.Path, may func(original paths.Path) error) (Restored, error) {
 	if _, err := events.ParseULID[events.CallID](string(id)); err != nil {
 		return Restored{}, &Error{Path: string(id), Reason: "is not the id of a trash entry"}
 	}
@@ -155,6 +157,10 @@ func (ws *Workspace) Restore(id events.CallID, to *paths.Path) (Restored, error)
 	defer e.close()
 	target, err := e.target(to)
 	if err != nil {
+		return Restored{}, err
+	}
+	original, _ := paths.Parse(e.description().Path)
+	if err := may(original); err != nil {
 		return Restored{}, err
 	}
 	return Restored{ID: id, Path: target.String(), Type: typeOf(info)}, fault(target.String(), ws.restore(e, target))

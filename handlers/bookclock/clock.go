@@ -1,4 +1,10 @@
-package engine
+// Package bookclock is engine time: the time that stands in the book, which never goes
+// back.
+//
+// Start with [Start]. While the wall clock and elapsed time disagree, as after a
+// suspend or a hand on the clock, engine time goes on by elapsed time (held), until a
+// person accepts the wall clock.
+package bookclock
 
 import (
 	"time"
@@ -14,10 +20,18 @@ type Clock interface {
 	Elapsed() time.Duration
 }
 
-// engineTime is time that never goes back. While the wall clock and elapsed
-// time disagree it goes on from the last known time by elapsed time (held),
-// until a person accepts the wall clock. Owned by the loop.
-type engineTime struct {
+// Bounds of what is believed.
+const (
+	// jumpForward is how far the wall clock may run ahead of elapsed time.
+	jumpForward = time.Hour
+	// jumpBack is how far it may fall behind.
+	jumpBack = time.Minute
+	// oldBook is how old the last event may be at a start.
+	oldBook = 7 * 24 * time.Hour
+)
+
+// Time is engine time. Not safe for concurrent use.
+type Time struct {
 	clock Clock
 	base  events.Instant // engine time at the last reading
 	at    time.Duration  // elapsed time at the last reading
@@ -27,11 +41,11 @@ type engineTime struct {
 	ahead events.Instant
 }
 
-// startTime begins after the last event. It is held from the start where the
+// Start begins after the last event. It is held from the start where the
 // book is old, the wall clock is behind it, or a jump was never accepted.
-func startTime(clock Clock, last events.Instant, held bool) (*engineTime, *events.ClockJumped) {
+func Start(clock Clock, last events.Instant, held bool) (*Time, *events.ClockJumped) {
 	wall := events.InstantOf(clock.Wall())
-	t := &engineTime{clock: clock, base: last, at: clock.Elapsed(), held: held}
+	t := &Time{clock: clock, base: last, at: clock.Elapsed(), held: held}
 	t.ahead = wall.Add(-t.at)
 	if last == 0 {
 		t.base = wall
@@ -47,8 +61,8 @@ func startTime(clock Clock, last events.Instant, held bool) (*engineTime, *event
 	return t, nil
 }
 
-// now reads the time, and says so when the wall clock has jumped.
-func (t *engineTime) now() (events.Instant, *events.ClockJumped) {
+// Now reads the time, and says so when the wall clock has jumped.
+func (t *Time) Now() (events.Instant, *events.ClockJumped) {
 	elapsed := t.clock.Elapsed()
 	expected := t.base.Add(elapsed - t.at)
 	if !t.held {
@@ -63,15 +77,21 @@ func (t *engineTime) now() (events.Instant, *events.ClockJumped) {
 	return expected, nil
 }
 
-func (t *engineTime) jump(from, wall events.Instant) *events.ClockJumped {
+func (t *Time) jump(from, wall events.Instant) *events.ClockJumped {
 	t.held = true
 	return &events.ClockJumped{From: from, Wall: wall}
 }
 
-// accept takes the wall clock again, where that does not go back.
-func (t *engineTime) accept() {
+// Accept takes the wall clock again, where that does not go back.
+func (t *Time) Accept() {
 	wall := events.InstantOf(t.clock.Wall())
 	t.held = false
 	t.base, t.at = max(t.base, wall), t.clock.Elapsed()
 	t.ahead = wall.Add(-t.at)
 }
+
+// Last is the time as it was last read.
+func (t *Time) Last() events.Instant { return t.base }
+
+// Held says that the wall clock is not believed.
+func (t *Time) Held() bool { return t.held }
