@@ -18,8 +18,9 @@ type Pattern struct {
 type part struct {
 	many    bool   // **
 	literal string // where there is nothing to match
+	plain   string // literal without format characters, as a path's component is then
 	form    *regexp.Regexp
-	folded  *regexp.Regexp // form without regard to case
+	folded  *regexp.Regexp // form without regard to case and format characters
 }
 
 // maxParts bounds a pattern, in components.
@@ -66,10 +67,10 @@ func ParsePattern(text string) (Pattern, error) {
 
 func parsePart(component string) part {
 	if !strings.Contains(component, anyText) && !strings.Contains(component, slugText) {
-		return part{literal: component}
+		return part{literal: component, plain: plainName(component)}
 	}
 	form := strings.NewReplacer(`\*`, `.*`, slugText, `[a-z0-9-]+`).Replace(regexp.QuoteMeta(component))
-	return part{form: regexp.MustCompile(`^(?s:` + form + `)$`), folded: regexp.MustCompile(`^(?is:` + form + `)$`)}
+	return part{form: regexp.MustCompile(`^(?s:` + form + `)$`), folded: regexp.MustCompile(`^(?is:` + plainName(form) + `)$`)}
 }
 
 func (p Pattern) String() string { return p.text }
@@ -131,7 +132,7 @@ func (p part) matches(component string, fold bool) bool {
 	}
 	switch {
 	case p.form == nil && fold:
-		return strings.EqualFold(p.literal, component)
+		return strings.EqualFold(p.plain, component)
 	case p.form == nil:
 		return p.literal == component
 	case fold:

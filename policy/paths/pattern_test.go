@@ -54,6 +54,13 @@ func TestPatternRefusesMore(t *testing.T) {
 	}{
 		{"private/**", "PRIVATE/a", true, true},
 		{"private/**", "pri\u00advate/a", true, true}, // a soft hyphen, which some file systems ignore
+		{"pri\u00advate/**", "private/a", true, true}, // and in the pattern as well
+		{"pri\u00advate/**", "pri\u00advate/a", true, true},
+		{"a\u200cb*", "a\u200cbc", true, true},
+		{"👨\u200d👩.txt", "👨\u200d👩.txt", true, true},
+		{"<sl\u00adug>", "a", false, false}, // a name that only reads like <slug>
+		{"<sl\u00adug>*", "<slug>", true, true},
+		{"<sl\u00adug>*", "a", false, false},
 		{"*.KEY", "a.key", true, true},
 		{"a/private/**", "a", false, true},
 		{"a/private/**", ".", false, true},
@@ -86,10 +93,11 @@ func TestPatternFaults(t *testing.T) {
 	}
 }
 
-// A rule that denies a pattern denies at least what one that allows it allows.
+// A rule that denies a pattern denies at least what one that allows it allows, also
+// where either holds format characters.
 func TestPatternRefusesWhatItMatches(t *testing.T) {
-	component := rapid.SampledFrom([]string{"a", "b", "A", "ab", "a.md", "x-1"})
-	piece := rapid.SampledFrom([]string{"a", "b", "*", "**", "<slug>", "*.md", "a*", "x-<slug>"})
+	component := rapid.SampledFrom([]string{"a", "b", "A", "ab", "a.md", "x-1", "a\u00ad", "a\u200cb.md", "\u200d"})
+	piece := rapid.SampledFrom([]string{"a", "b", "*", "**", "<slug>", "*.md", "a*", "x-<slug>", "a\u00ad", "a\u200c*", "\u200d", "*\u00ad*"})
 	rapid.Check(t, func(t *rapid.T) {
 		p, err := ParsePattern(strings.Join(rapid.SliceOfN(piece, 1, 5).Draw(t, "pattern"), "/"))
 		if err != nil {
