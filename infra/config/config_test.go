@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nkeys"
+	"golang.org/x/sys/unix"
 	"pgregory.net/rapid"
 
 	"gatebook/events"
@@ -204,6 +205,25 @@ func TestExtraTools(t *testing.T) {
 	}
 	if _, err := Parse("x", data, "demo.wait"); err != nil {
 		t.Error(err)
+	}
+}
+
+// A pipe without another side would be waited for without end.
+func TestLoadWantsARegularFile(t *testing.T) {
+	folder := t.TempDir()
+	pipe := filepath.Join(folder, "pipe")
+	if err := unix.Mkfifo(pipe, 0o600); err != nil {
+		t.Skipf("this file system has no named pipes: %v", err)
+	}
+	link := filepath.Join(folder, "link")
+	if err := os.Symlink(pipe, link); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{folder, link, pipe, os.DevNull} {
+		_, data, err := Load(path)
+		if !errors.Is(err, errNotRegular) || errors.Is(err, policy.ErrCatalog) || data != nil || !strings.Contains(err.Error(), path+": it is not a regular file") {
+			t.Errorf("%s: %d bytes, %v", path, len(data), err)
+		}
 	}
 }
 

@@ -19,5 +19,6 @@
 // one file must be kept apart by the caller.
 //
 // goccy/go-yaml is here because it gives the syntax tree with a line and a
-// column for every node; nkeys because the checksum of a key is theirs to know.
+// column for every node; nkeys because the checksum of a key is theirs to know; x/sys because
+// it knows how a file is opened without waiting.
 package config

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"strings"
 	"unicode/utf8"
@@ -12,6 +13,7 @@ import (
 	yaml "github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
+	"golang.org/x/sys/unix"
 
 	"gatebook/policy"
 )
@@ -24,12 +26,15 @@ const (
 	maxDepth = 32
 )
 
+var errNotRegular = errors.New("it is not a regular file")
+
 // Load reads and checks the catalog file at path; extra is as for
 // [policy.Compile]. The bytes are the file's, also where the catalog is not valid.
 // Errors wrap [policy.ErrCatalog] with a [*Fault] for each thing wrong, or the
-// error of the file system (fs.ErrNotExist).
+// error of the file system (fs.ErrNotExist). What is not a regular file is one: a
+// pipe may never end.
 func Load(path string, extra ...string) (policy.Catalog, []byte, error) {
-	f, err := os.Open(path)
+	f, err := openRegular(path)
 	if err != nil {
 		return policy.Catalog{}, nil, fmt.Errorf("read the catalog: %w", err)
 	}
@@ -40,6 +45,23 @@ func Load(path string, extra ...string) (policy.Catalog, []byte, error) {
 	}
 	c, err := Parse(path, data, extra...)
 	return c, data, err
+}
+
+// openRegular opens a file that has an end. It does not wait for the other side of a
+// pipe, and what it opened is what it looks at.
+func openRegular(path string) (*os.File, error) {
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = &fs.PathError{Op: "read", Path: path, Err: errNotRegular}
+	}
+	if err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
 }
 
 // Parse is [Load] for bytes; name stands for the file in faults.
