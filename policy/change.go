@@ -392,7 +392,7 @@ func (d *diff) channel(path, id string, x, y Channel) {
 		},
 		// Without an entry the sender is the guest, who may have more.
 		removed: func(s Sender) bool {
-			return d.profileWidens(s.Profile, most) || len(d.next.profile(most).allow) > 0 && d.next.reads("principal.id", "principal.kind")
+			return d.profileWidens(s.Profile, most) || len(d.next.profile(most).allow) > 0 && d.next.talksWider(s, guest)
 		},
 		changed: func(path, _ string, a, b Sender) {
 			d.value(path+".principal", a.Principal, b.Principal)
@@ -403,6 +403,14 @@ func (d *diff) channel(path, id string, x, y Channel) {
 	former, _ := talks(Channel{Guest: x.Guest}, events.ChannelID(id), "")
 	d.value(path+".guest.kind", string(former.Kind), string(guest.Kind))
 	d.guestProfile(path+".guest.profile", x.Guest.Profile, y.Guest.Profile)
+}
+
+// talksWider says whether the sender may more once they are the guest, whatever the
+// profile is: a policy is about the sender and not as narrow about the guest, or an
+// expression asks who talks.
+func (c *Compiled) talksWider(s Sender, guest events.Principal) bool {
+	return !c.kinds[guest.Kind].within(c.kinds[s.Kind]) || !c.ids[guest.ID].within(c.ids[s.Principal]) ||
+		c.reads("principal.id", "principal.kind")
 }
 
 func (d *diff) person(path, _ string, x, y Person) {

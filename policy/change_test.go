@@ -11,6 +11,24 @@ func TestCompare(t *testing.T) {
 	edit := func(f func(*Channel)) func(*Catalog) {
 		return func(c *Catalog) { ch := c.Channels["terminal"]; f(&ch); c.Channels["terminal"] = ch }
 	}
+	without := func(sender string) func(*Catalog) {
+		return edit(func(ch *Channel) { delete(ch.Senders, sender) })
+	}
+	deny, only := Policy{Deny: []Rule{{Tool: "file.read"}}}, Policy{Only: []Rule{{Tool: "file.list"}}}
+	kinds := func(user, group Policy, more ...func(*Catalog)) func(*Catalog) {
+		return func(c *Catalog) {
+			c.Principals.Kinds = map[events.PrincipalKind]Policy{events.PrincipalUser: user, events.PrincipalGroup: group}
+			for _, edit := range more {
+				edit(c)
+			}
+		}
+	}
+	ids := func(policies map[string]Policy) func(*Catalog) {
+		return func(c *Catalog) {
+			c.Principals.IDs = policies
+			c.Channels["terminal"].Senders["anna2"] = c.Channels["terminal"].Senders["anna"]
+		}
+	}
 	for _, tc := range []struct {
 		name   string
 		before func(*Catalog)
@@ -44,6 +62,18 @@ func TestCompare(t *testing.T) {
 		{"sender added", nil, edit(func(ch *Channel) { ch.Senders["new"] = Sender{"new", events.PrincipalUser, "none"} }), "channels.terminal.senders.new added", true},
 		{"sender removed", nil, edit(func(ch *Channel) { delete(ch.Senders, "anna") }), "channels.terminal.senders.anna removed", false},
 		{"sender removed who falls to a wider guest", nil, edit(func(ch *Channel) { delete(ch.Senders, "mute") }), "channels.terminal.senders.mute removed", true},
+		{"sender removed whose kind is denied something", kinds(Policy{}, deny), without("team"), "channels.terminal.senders.team removed", true},
+		{"sender removed whose kind is left something", kinds(Policy{}, only), without("team"), "channels.terminal.senders.team removed", true},
+		{"sender removed of another kind with the same policy", kinds(deny, deny), without("team"), "channels.terminal.senders.team removed", false},
+		{"sender removed whose kind has no policy", kinds(deny, Policy{}), without("team"), "channels.terminal.senders.team removed", false},
+		{"sender removed of the guest's kind", kinds(Policy{}, deny, edit(func(ch *Channel) { ch.Guest.Kind = events.PrincipalGroup })), without("team"), "channels.terminal.senders.team removed", false},
+		{"sender removed for a guest who may do nothing", kinds(Policy{}, deny, edit(func(ch *Channel) { ch.Guest.Profile = NoProfile })), without("team"), "channels.terminal.senders.team removed", false},
+		{"one sender of two with a policy for their principal", ids(map[string]Policy{"anna": deny}), without("anna"), "channels.terminal.senders.anna removed", true},
+		{"one sender of two, the guest with the same policy", ids(map[string]Policy{"anna": only, "terminal-guest": only}), without("anna2"), "channels.terminal.senders.anna2 removed", false},
+		{"one sender of two, the guest with a wider policy", ids(map[string]Policy{"anna": only, "terminal-guest": deny}), without("anna"), "channels.terminal.senders.anna removed", true},
+		{"one sender of two without a policy", ids(nil), without("anna"), "channels.terminal.senders.anna removed", false},
+		{"sender removed with the policy for their principal", func(c *Catalog) { c.Principals.IDs = map[string]Policy{"team": deny} }, func(c *Catalog) { without("team")(c); c.Principals.IDs = nil },
+			"channels.terminal.senders.team removed (principal team, profile guest); principals.ids.team removed", true},
 		{"sender's kind", nil, edit(func(ch *Channel) { ch.Senders["team"] = Sender{"team", events.PrincipalUser, "guest"} }), "channels.terminal.senders.team.kind changed", true},
 		{"sender's principal", nil, edit(func(ch *Channel) { ch.Senders["team"] = Sender{"anna", events.PrincipalGroup, "guest"} }), "channels.terminal.senders.team.principal changed", true},
 		{"sender's profile, less", nil, edit(func(ch *Channel) { ch.Senders["anna"] = Sender{"anna", events.PrincipalUser, "guest"} }), "channels.terminal.senders.anna.profile changed from work to guest", false},
