@@ -99,7 +99,8 @@ func AcceptClock(c *Compiled, by events.Actor, approves bool) *Refusal {
 
 // SetLongtime answers the wish of by that the agent's longtime profile be this
 // one; the empty name clears it. More than the present one allows needs an
-// approver, less an operator.
+// approver, less an operator. Where expressions look at the profile's name, only one
+// that allows nothing is known to be less.
 func SetLongtime(c *Compiled, by events.Actor, approves bool, agent AgentFacts, profile string) ([]events.Event, *Refusal) {
 	if !c.mayOperate(by, approves) {
 		return nil, refuse(CodeNotAllowed, "only an operator, or an approver with the approving key, sets a longtime profile")
@@ -113,12 +114,15 @@ func SetLongtime(c *Compiled, by events.Actor, approves bool, agent AgentFacts, 
 	if profile == agent.Longtime {
 		return nil, nil
 	}
-	if profile == "" && c.hasChildren() && !c.mayApprove(by, approves) {
-		// For what a round has caused a profile that is not there is no bound.
+	next := c.profile(profile)
+	switch {
+	case c.mayApprove(by, approves):
+	case profile == "" && c.hasChildren(): // in what a round has caused, none is no bound
 		return nil, refuse(CodeNotAllowed, "without a longtime profile the agent may leave its children more; that needs an approver with the approving key, or set none")
-	}
-	if !c.profile(profile).within(c.profile(agent.Longtime)) && !c.mayApprove(by, approves) {
+	case !next.within(c.profile(agent.Longtime)):
 		return nil, refuse(CodeNotAllowed, "the profile "+profile+" allows more than the present one; that needs an approver with the approving key")
+	case len(next.allow) > 0 && c.reads("profile"):
+		return nil, refuse(CodeNotAllowed, "rules look at the profile's name, so the profile "+profile+" is not known to allow less than the present one; that needs an approver with the approving key")
 	}
 	return []events.Event{events.ProfileSet{Profile: profile}}, nil
 }

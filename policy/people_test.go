@@ -199,6 +199,12 @@ func TestWhatPeopleMayDo(t *testing.T) {
 			return SetLongtime(c, by, ok, AgentFacts{Enrolled: true, Longtime: from}, to)
 		}
 	}
+	named := compiled(t, grants(Rule{Tool: "file.write", When: `profile == "guest"`}))
+	looked := func(from, to string) asked {
+		return func(by events.Actor, ok bool) ([]events.Event, *Refusal) {
+			return SetLongtime(named, by, ok, AgentFacts{Enrolled: true, Longtime: from}, to)
+		}
+	}
 	for _, tc := range []struct {
 		name                        string
 		ask                         asked
@@ -217,6 +223,10 @@ func TestWhatPeopleMayDo(t *testing.T) {
 		{"longtime none", longtime("work", "none"), "profile.set", "profile.set", "not_allowed"},
 		{"longtime undeclared", longtime("work", "Guest"), "unknown_profile", "unknown_profile", "not_allowed"},
 		{"longtime the same", longtime("work", "work"), "", "", "not_allowed"},
+		{"longtime, less, where a rule looks at the name", looked("work", "guest"), "profile.set", "not_allowed", "not_allowed"},
+		{"longtime none, where a rule looks at the name", looked("work", "none"), "profile.set", "profile.set", "not_allowed"},
+		{"longtime cleared, where a rule looks at the name", looked("work", ""), "profile.set", "profile.set", "not_allowed"},
+		{"longtime the same, where a rule looks at the name", looked("work", "work"), "", "", "not_allowed"},
 	} {
 		for _, who := range []struct {
 			by       events.Actor

@@ -287,7 +287,9 @@ func talks(ch Channel, id events.ChannelID, sender string) (events.Principal, st
 }
 
 // sessionProfile gives the effective profile of a round, empty where the longtime
-// profile decides, and why it is not the one asked for.
+// profile decides, and why it is not the one asked for. A profile of less is had for
+// the asking only where no expression looks at its name: a grant for that name, or a
+// denial for the other, makes it more.
 func (c *Compiled) sessionProfile(asked, most string) (effective, why string) {
 	set, declared := c.profiles[asked]
 	switch {
@@ -297,6 +299,8 @@ func (c *Compiled) sessionProfile(asked, most string) (effective, why string) {
 		return NoProfile, ""
 	case !declared:
 		return NoProfile, "the catalog declares no profile of this name; names are exact, case included"
+	case c.reads("profile"):
+		return NoProfile, "rules look at the profile's name, so that none but " + orLongtime(most) + " is known to allow no more than it"
 	case !set.within(c.profile(most)):
 		return NoProfile, "the profile allows more than " + cmp.Or(most, "nothing") + ", which is the most that can be asked for by who is talking"
 	}

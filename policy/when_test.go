@@ -158,6 +158,64 @@ func TestExpressionsMakeAnotherNameAWidening(t *testing.T) {
 	}
 }
 
+// A rule that looks at the profile's name can make the profile of less the one of
+// more, so that nobody gets another than the most by asking.
+func TestExpressionsMakeAnotherProfileNotAsked(t *testing.T) {
+	for _, row := range []struct {
+		when, asked, effective string
+		defaulted              bool
+	}{
+		{`profile == "work"`, "guest", "none", true},
+		{`args.path == profile`, "guest", "none", true},
+		{`profile == "work"`, "nothing", "none", true},
+		{`profile == "work"`, "work", "work", false},
+		{`profile == "work"`, "", "work", false},
+		{`profile == "work"`, "none", "none", false},
+		{`role == "worker"`, "guest", "guest", false},
+	} {
+		c := compiled(t, func(c *Catalog) { c.Baseline.Deny = []Rule{{Tool: "file.read", When: row.when}} })
+		req := wish()
+		req.Profile = row.asked
+		d := BeginRound(c, req, RoundBeginFacts{Agent: AgentFacts{Enrolled: true}})
+		if begun := d.Events[1].(events.RoundBegun); begun.Effective != row.effective || (len(d.Events) == 3) != row.defaulted {
+			t.Errorf("%s, asked for %q: %q, %d events", row.when, row.asked, begun.Effective, len(d.Events))
+		} else if row.defaulted && !strings.Contains(d.Events[2].(events.ProfileDefaulted).Reason, "name") {
+			t.Errorf("%s: %+v", row.when, d.Events[2])
+		}
+	}
+}
+
+// A profile that loses a tool can come within the most that may be asked for. That is
+// no widening because a rule that asks for its name gives nothing to who asks for it.
+func TestALesserProfileGivesNothingByItsName(t *testing.T) {
+	tools := func(tools ...string) *Compiled {
+		return compiled(t, grants(Rule{Tool: "file.write", When: `profile == "x"`}), func(c *Catalog) {
+			c.Profiles["x"] = Profile{Tools: tools}
+			c.Profiles["most"] = Profile{Tools: []string{"file.read", "file.write"}}
+			anna := c.Channels["terminal"].Senders["anna"]
+			anna.Profile = "most"
+			c.Channels["terminal"].Senders["anna"] = anna
+		})
+	}
+	before, after := tools("file.read", "file.write", "file.delete"), tools("file.read", "file.write")
+	if changes := Compare(before, after); len(changes) != 1 || changes[0].Text != "profiles.x.tools loses file.delete" || Widens(changes) {
+		t.Errorf("%+v", changes)
+	}
+	for name, c := range map[string]*Compiled{"before": before, "after": after} {
+		for _, asked := range []string{"", NoProfile, "most", "x"} {
+			req := wish()
+			req.Profile = asked
+			f := facts()
+			f.Round.Session = BeginRound(c, req, RoundBeginFacts{Agent: f.Agent}).Events[1].(events.RoundBegun).Effective
+			call := request("file.write", "a")
+			call.Args = jsontext.Value(`{"path":"a"}`)
+			if got := DecideCall(c, call, f).Decided; got.Verdict != events.Deny {
+				t.Errorf("%s, asked for %q: %s", name, asked, verdict(got))
+			}
+		}
+	}
+}
+
 // Of two expressions nothing is known but whether they are the same text.
 func TestChangesOfExpressions(t *testing.T) {
 	rule := func(when string) Rule { return Rule{Tool: "file.read", When: when} }
