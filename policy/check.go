@@ -374,8 +374,8 @@ func (v *checker) content(path, name string, r ContentRule) {
 	v.name(path, "content rule", name)
 	if r.Pattern == "" || len(r.Pattern) > maxPattern {
 		v.fault(path+".pattern", "want a pattern (RE2) of 1 to %d bytes", maxPattern)
-	} else if _, err := regexp.Compile(r.Pattern); err != nil {
-		v.fault(path+".pattern", "is not RE2: %s", events.Escape(err.Error()))
+	} else if _, err := when.PatternSize(r.Pattern); err != nil {
+		v.fault(path+".pattern", "%s", events.Escape(err.Error()))
 	}
 	if r.Verdict != events.Deny {
 		v.fault(path+".verdict", "want deny")

@@ -9,6 +9,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"gatebook/events"
+	"gatebook/policy/when"
 )
 
 // ContentRule refuses calls by what stands in their arguments: a text, or the name
@@ -28,6 +29,7 @@ type ContentRule struct {
 type contentRule struct {
 	name, reason string
 	form         *regexp.Regexp
+	size         int     // of the pattern's program
 	tools        toolSet // nil: all
 }
 
@@ -40,7 +42,11 @@ func (c *Catalog) compileContent() ([]contentRule, error) {
 		if err != nil {
 			return nil, err
 		}
-		one := contentRule{name: name, reason: r.Reason, form: form}
+		size, err := when.PatternSize(r.Pattern)
+		if err != nil {
+			return nil, err
+		}
+		one := contentRule{name: name, reason: r.Reason, form: form, size: size}
 		if len(r.Tools)+len(r.Scopes) > 0 {
 			one.tools = setOf(r.Tools)
 			for _, scope := range r.Scopes {
@@ -53,7 +59,8 @@ func (c *Catalog) compileContent() ([]contentRule, error) {
 }
 
 // refuseContent looks at the arguments as the tool will get them. What cannot be
-// looked at is refused.
+// looked at is refused, too much text for a pattern as well: it is known before the
+// work is done.
 func refuseContent(g *gate) *refused {
 	about := slices.DeleteFunc(slices.Clone(g.c.content), func(r contentRule) bool {
 		return r.tools != nil && !r.tools[g.req.Tool.Name]
@@ -65,7 +72,14 @@ func refuseContent(g *gate) *refused {
 	if !ok {
 		return deny(events.LayerBaseline, "content", "the content rules could not look at the arguments, so the call is refused")
 	}
+	total := 0
+	for _, t := range texts {
+		total += len(t)
+	}
 	for _, r := range about {
+		if !when.MayMatch(total, r.size) {
+			return deny(events.LayerBaseline, "content", "there is too much text in the arguments for the content rule "+r.name+" to look at within its bound, so the call is refused; send less in one call")
+		}
 		if slices.ContainsFunc(texts, r.form.MatchString) {
 			return deny(events.LayerBaseline, "content "+r.name,
 				cmp.Or(r.reason, "the content rule "+r.name+" refuses what stands in the arguments; leave it out"))

@@ -224,6 +224,35 @@ func TestContentRules(t *testing.T) {
 	}
 }
 
+// What a content rule takes is bounded before it looks: by the text in all of the
+// arguments and the size of its pattern.
+func TestContentRulesAreBoundedBefore(t *testing.T) {
+	const tooMuch = "too much text in the arguments for the content rule r to look at within its bound"
+	all := func(s string, n int) string { return strings.Repeat(s, n/len(s)) }
+	for _, row := range []struct {
+		pattern, text   string
+		verdict, reason string
+	}{
+		{`password.{0,200}secret`, all("password", 720_000), "deny baseline content", tooMuch},
+		{`(?i)(pass|key).{0,500}(secret|token)$`, all("password", 720_000), "deny baseline content", tooMuch},
+		{`a.{0,400}b.{0,400}c.{0,400}d.{0,400}e`, all("abcd", 720_000), "deny baseline content", tooMuch},
+		{`password.{0,200}secret`, all("password", 64<<10), "allow  ", ""},
+		{`\bDE[0-9]{20}\b`, all("DE12 ", 512<<10), "allow  ", ""},
+		{`\bDE[0-9]{20}\b`, all("DE12 ", 512<<10) + "DE00123456781234567890", "deny baseline content r", "content rule r refuses"},
+		{`BEGIN [A-Z ]*PRIVATE KEY`, all("BEGIN OPEN ", 512<<10), "allow  ", ""},
+	} {
+		rule := func(c *Catalog) {
+			c.Content = map[string]ContentRule{"r": {Pattern: row.pattern, Verdict: events.Deny}}
+		}
+		for _, args := range []string{`{"content":"` + row.text + `"}`, `{"a":["` + row.text + `",1]}`} {
+			got := askGate(t, "file.write", args, rule, facts(), "a")
+			if verdict(got) != row.verdict || !strings.Contains(got.Reason, row.reason) {
+				t.Errorf("%s: %s (%s), want %s", row.pattern, verdict(got), got.Reason, row.verdict)
+			}
+		}
+	}
+}
+
 func TestCheckerOfRules(t *testing.T) {
 	for _, row := range []struct {
 		name string
@@ -249,6 +278,10 @@ func TestCheckerOfRules(t *testing.T) {
 		{"a channel that is not there", func(c *Catalog) { c.Principals.Channels = map[events.ChannelID]Policy{"bott": {}} }, "is not declared under channels"},
 		{"no pattern", func(c *Catalog) { c.Content = map[string]ContentRule{"a": {Verdict: events.Deny}} }, "content.a.pattern: want a pattern"},
 		{"no RE2", func(c *Catalog) { c.Content = map[string]ContentRule{"a": {Verdict: events.Deny, Pattern: "(?=a)"}} }, "is not RE2"},
+		{"a pattern of a long program", func(c *Catalog) {
+			c.Content = map[string]ContentRule{"a": {Verdict: events.Deny, Pattern: `a.{0,900}b.{0,900}c.{0,900}d.{0,900}e`}}
+		}, "content.a.pattern: compiles to 7207 instructions, more than 4096"},
+		{"an expression with a pattern of a long program", grants(Rule{Tool: "file.read", When: `args.path.matches("a.{0,900}b.{0,900}c.{0,900}d.{0,900}e")`}), "grants.0.when: 1:18: compiles to 7207 instructions"},
 		{"no verdict", func(c *Catalog) { c.Content = map[string]ContentRule{"a": {Pattern: "a"}} }, "content.a.verdict: want deny"},
 		{"a tool that is not there", func(c *Catalog) { c.Tools = map[string]Tool{"File.read": {}} }, "there is no tool"},
 	} {

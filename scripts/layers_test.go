@@ -107,7 +107,7 @@ func TestLayersSeeABreach(t *testing.T) {
 // pure is the part of the standard library that only computes. time is here for
 // its types; reading the clock is found by the syntax test.
 var pure = strings.Fields(`bytes cmp crypto/hmac crypto/sha256 crypto/subtle encoding encoding/base32 encoding/base64
-	encoding/binary encoding/hex errors fmt hash iter maps math math/bits path regexp slices sort strconv strings time
+	encoding/binary encoding/hex errors fmt hash iter maps math math/bits path regexp regexp/syntax slices sort strconv strings time
 	unicode unicode/utf16 unicode/utf8`)
 
 var strictJSON = []string{"github.com/go-json-experiment/json", "github.com/go-json-experiment/json/jsontext"}

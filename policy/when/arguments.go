@@ -15,11 +15,20 @@ import (
 
 // Arguments are the arguments of a call as a map. The zero value are arguments that
 // are not known.
-type Arguments struct{ value ref.Val }
+type Arguments struct {
+	value ref.Val
+	text  int // the size of all texts and names, in bytes
+}
+
+// reader counts the bytes of the texts and names that it reads.
+type reader struct {
+	*jsontext.Decoder
+	text int
+}
 
 // ParseArguments reads a JSON object. Whole numbers are int, others double.
 func ParseArguments(text jsontext.Value) (Arguments, error) {
-	dec := jsontext.NewDecoder(bytes.NewReader(text))
+	dec := &reader{Decoder: jsontext.NewDecoder(bytes.NewReader(text))}
 	if dec.PeekKind() != '{' {
 		return Arguments{}, fmt.Errorf("%w: no JSON object", ErrArguments)
 	}
@@ -27,11 +36,11 @@ func ParseArguments(text jsontext.Value) (Arguments, error) {
 	if err != nil {
 		return Arguments{}, fmt.Errorf("%w: %w", ErrArguments, err)
 	}
-	return Arguments{value}, nil
+	return Arguments{value, dec.text}, nil
 }
 
 // read reads the next value.
-func read(dec *jsontext.Decoder) (ref.Val, error) {
+func read(dec *reader) (ref.Val, error) {
 	token, err := dec.ReadToken()
 	if err != nil {
 		return nil, err
@@ -42,7 +51,9 @@ func read(dec *jsontext.Decoder) (ref.Val, error) {
 	case '[':
 		return readArray(dec)
 	case '"':
-		return types.String(token.String()), nil
+		text := token.String()
+		dec.text += len(text)
+		return types.String(text), nil
 	case '0':
 		return number(token)
 	case 't', 'f':
@@ -64,7 +75,7 @@ func number(token jsontext.Token) (ref.Val, error) {
 	return value, nil
 }
 
-func readObject(dec *jsontext.Decoder) (ref.Val, error) {
+func readObject(dec *reader) (ref.Val, error) {
 	members, names := map[string]any{}, []string{}
 	for dec.PeekKind() != '}' {
 		name, err := dec.ReadToken()
@@ -72,6 +83,7 @@ func readObject(dec *jsontext.Decoder) (ref.Val, error) {
 			return nil, err
 		}
 		key := name.String() // before the next token is read
+		dec.text += len(key)
 		if members[key], err = read(dec); err != nil {
 			return nil, err
 		}
@@ -82,7 +94,7 @@ func readObject(dec *jsontext.Decoder) (ref.Val, error) {
 	return object{types.NewStringInterfaceMap(types.DefaultTypeAdapter, members), names}, err
 }
 
-func readArray(dec *jsontext.Decoder) (ref.Val, error) {
+func readArray(dec *reader) (ref.Val, error) {
 	list := []ref.Val{}
 	for dec.PeekKind() != ']' {
 		value, err := read(dec)

@@ -11,10 +11,14 @@ import (
 // prices say what a call of a function cost, by the work that it was: about one for
 // ten bytes, and one for each value that was looked at. CEL's own prices take what is
 // inside a list for one, and the work on a text whose type is not known before for
-// one too.
-type prices struct{}
+// one too. A match costs by its pattern's text or, where that is more, by its program, so
+// that those of one evaluation stay near [MaxMatching] in a loop too.
+type prices struct{ sizes map[string]int }
 
-func (prices) CallCost(function, _ string, args []ref.Val, result ref.Val) *uint64 {
+// instructions is how many of a pattern cost one, for ten bytes of text.
+const instructions = MaxMatching / MaxCost / 10
+
+func (p prices) CallCost(function, _ string, args []ref.Val, result ref.Val) *uint64 {
 	cost := uint64(1)
 	switch {
 	case (function == operators.Equals || function == operators.NotEquals) && len(args) == 2:
@@ -22,7 +26,7 @@ func (prices) CallCost(function, _ string, args []ref.Val, result ref.Val) *uint
 	case function == operators.In && len(args) == 2:
 		cost += looking(args[0], args[1])
 	case function == overloads.Matches && len(args) == 2:
-		cost += (1 + text(args[0])) * (1 + 10*text(args[1])/4)
+		cost += (1 + text(args[0])) * (1 + max(10*text(args[1])/4, p.size(args[1])/instructions))
 	default:
 		for _, a := range args {
 			cost += text(a)
@@ -30,6 +34,12 @@ func (prices) CallCost(function, _ string, args []ref.Val, result ref.Val) *uint
 		cost += text(result)
 	}
 	return &cost
+}
+
+// size is that of a pattern of the expression.
+func (p prices) size(v ref.Val) uint64 {
+	pattern, _ := v.(types.String)
+	return uint64(p.sizes[string(pattern)])
 }
 
 // text is the price of a text or bytes, 0 for everything else.

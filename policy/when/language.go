@@ -3,7 +3,6 @@ package when
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 
 	"cel.dev/cel-go/cel"
@@ -12,7 +11,6 @@ import (
 	"cel.dev/cel-go/common/env"
 	"cel.dev/cel-go/common/operators"
 	"cel.dev/cel-go/common/overloads"
-	"cel.dev/cel-go/common/types"
 )
 
 // functions are all that there are. Those of times are not: they read the zones of the
@@ -78,16 +76,12 @@ func beyond(e ast.Expr) string {
 // badPattern wants the pattern in the expression, so that it is checked here, and no
 // agent brings one.
 func badPattern(call ast.CallExpr) string {
-	args := call.Args()
-	if len(args) == 0 || args[len(args)-1].Kind() != ast.LiteralKind {
-		return "the pattern of matches is written out as text"
-	}
-	text, ok := args[len(args)-1].AsLiteral().(types.String)
+	text, ok := patternOf(call)
 	if !ok {
 		return "the pattern of matches is written out as text"
 	}
-	if _, err := regexp.Compile(string(text)); err != nil {
-		return "is not RE2: " + err.Error()
+	if _, err := PatternSize(text); err != nil {
+		return err.Error()
 	}
 	return ""
 }

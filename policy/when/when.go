@@ -75,8 +75,9 @@ func (v *Vars) Parent() interpreter.Activation { return nil }
 
 // Program is a compiled expression. It never changes and is safe for concurrent use.
 type Program struct {
-	program cel.Program
-	reads   map[string]bool
+	program  cel.Program
+	reads    map[string]bool
+	patterns int // the size of all of them
 }
 
 // language is made once: it is the same for all expressions.
@@ -108,11 +109,12 @@ func Compile(expr string) (p Program, err error) {
 	if err := narrow(native); err != nil {
 		return Program{}, err
 	}
-	program, err := env.Program(checked, cel.EvalOptions(cel.OptOptimize), cel.CostTracking(prices{}), cel.CostLimit(MaxCost))
+	sizes, all := patternsOf(native)
+	program, err := env.Program(checked, cel.EvalOptions(cel.OptOptimize), cel.CostTracking(prices{sizes}), cel.CostLimit(MaxCost))
 	if err != nil {
 		return Program{}, fmt.Errorf("is not a CEL expression that can be run: %w", err)
 	}
-	return Program{program, namesOf(native)}, nil
+	return Program{program, namesOf(native), all}, nil
 }
 
 func namesOf(a *ast.AST) map[string]bool {
@@ -129,8 +131,11 @@ func (p Program) Reads(variable string) bool { return p.reads[variable] }
 // Eval is what the expression gives. What is not known of a call, or goes wrong, is
 // an error that wraps one of this package's.
 func (p Program) Eval(vars *Vars) (bool, error) {
-	if vars.Args.value == nil {
+	switch {
+	case vars.Args.value == nil:
 		return false, ErrArguments
+	case !MayMatch(vars.Args.text, p.patterns): // CEL counts a match after it is made
+		return false, ErrCost
 	}
 	return p.eval(vars)
 }

@@ -158,8 +158,9 @@ func TestCompileRefuses(t *testing.T) {
 		`size(step) == 1`:                        "found no matching overload for 'size'",
 		`args.path.matches("(")`:                 "1:18: is not RE2: error parsing regexp",
 		`args.path.matches("(?=a)")`:             "is not RE2",
-		`args.path.matches(args.pattern)`:        "1:18: the pattern of matches is written out",
-		`matches(args.path, args.pattern)`:       "the pattern of matches is written out",
+		`args.path.matches("(a{100}){10}(b{100}){10}(c{100}){10}(d{100}){10}(e{100}){10}")`: "1:18: compiles to 5102 instructions, more than 4096",
+		`args.path.matches(args.pattern)`:                            "1:18: the pattern of matches is written out",
+		`matches(args.path, args.pattern)`:                           "the pattern of matches is written out",
 		strings.Repeat("(", 500) + "true" + strings.Repeat(")", 500): "recursion",
 		"tr\x00ue": "1:3: Syntax error",
 		"\xff":     "",
@@ -228,6 +229,41 @@ func TestMembersAreWalkedInOrder(t *testing.T) {
 			first = got
 		} else if got != first {
 			t.Fatalf("%s and %s", first, got)
+		}
+	}
+}
+
+// What a pattern may take is told before it is looked for: by all the text that there
+// is, and by all the patterns, whether they are asked or not.
+func TestMatchingIsBoundedBefore(t *testing.T) {
+	text := func(n int) string { return `{"name":"` + strings.Repeat("a", n-8) + `","z":"zzz"}` }
+	half := text(512 << 10)
+	for _, row := range []struct {
+		expr, args, want string
+	}{
+		{`args.z.matches("^[a-z]+[.]md$")`, half, "false"},
+		{`args.name.matches("password.{0,200}secret")`, half, ErrCost.Error()},
+		{`args.name.matches("password.{0,200}secret")`, text(64 << 10), "false"},
+		{`args.z.matches("(?i)z.{0,300}x")`, half, ErrCost.Error()},
+		{`args.z == "zzz" || args.z.matches("(?i)z.{0,300}x")`, half, ErrCost.Error()},
+		{`args.z.matches("z.{0,10}x") || args.z.matches("z.{0,11}x") || args.z.matches("z.{0,12}x")`, half, ErrCost.Error()},
+		{`args.z.matches("z.{0,10}x")`, half, "false"},
+		// In a loop each match counts by its program.
+		{`args.all.all(x, !args.text.matches("(b{100}){10}(c{100}){10}"))`, manyArgs(150, 0), ErrCost.Error()},
+		{`args.all.all(x, !args.text.matches("(b{100}){10}(c{100}){10}"))`, manyArgs(20, 0), "true"},
+	} {
+		if got := said(t, row.expr, vars(t, row.args)); got != row.want {
+			t.Errorf("%s: %s, want %s", row.expr, got, row.want)
+		}
+	}
+}
+
+func TestArgumentsCountTheirText(t *testing.T) {
+	for text, want := range map[string]int{
+		`{}`: 0, `{"a":1}`: 1, `{"ab":["c",{"d":"\u0041\n"}]}`: 6, `{"ü":[true,null,1.5]}`: 2,
+	} {
+		if a, err := ParseArguments(jsontext.Value(text)); err != nil || a.text != want {
+			t.Errorf("%s: %d bytes, %v", text, a.text, err)
 		}
 	}
 }
