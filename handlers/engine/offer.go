@@ -151,6 +151,8 @@ func (*CauseRound) intent() bool { return true }
 func (r *CauseRound) refuse(code, reason string) {
 	if r.offer != nil {
 		r.offer.answer.send(refused(code, reason))
+	} else if !r.settled.CompareAndSwap(false, true) {
+		return // withdrawn: nobody listens
 	}
 	r.Answer.send(refused(code, reason))
 }

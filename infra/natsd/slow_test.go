@@ -44,7 +44,8 @@ func TestSlowReader(t *testing.T) {
 	if stalls := b.run.ns.NumStalledClients(); stalls > 0 {
 		t.Errorf("the engine was stalled %d times", stalls)
 	}
-	if lost := b.run.ns.NumSlowConsumers(); lost > 0 {
+	// The slow one itself may be cut, in time; nobody else is.
+	if lost := b.run.ns.NumSlowConsumers(); lost > 1 || engine.Stats().Reconnects+nc.Stats().Reconnects > 0 || !engine.IsConnected() || !nc.IsConnected() {
 		t.Errorf("%d connections were cut for what waits", lost)
 	}
 	t.Logf("50 answers in %v, the slowest in %v", time.Since(begun), longest)

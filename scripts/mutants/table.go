@@ -155,6 +155,53 @@ var table = []mutant{
 		pkg: "./policy", test: "TestGrantLimits",
 	},
 
+	// Children.
+	{
+		name: "session-leaks-to-child", means: "a parent's open round passes its profile to every round of a child",
+		file: "policy/ancestors.go", old: "\tif up.Longtime == \"\" && caused {", new: "\tif up.Longtime == \"\" || caused {",
+		pkg: "./policy", test: "TestChildRights",
+	},
+	{
+		name: "cause-passes-nothing", means: "a round that a guest's caused has the child's own profile",
+		file: "policy/round.go", old: "return principal, c.profileInEffect(f.Cause.Session, f.Causing.Longtime), nil", new: "return principal, \"\", nil",
+		pkg: "./policy", test: "TestRoundsOfTheEngine",
+	},
+	{
+		name: "ancestors-skipped", means: "a child is asked nothing of those above it",
+		file: "policy/call.go", old: "{refuseAncestors, refuseChildPolicy}", new: "{refuseChildPolicy}",
+		pkg: "./policy", test: "TestRightsNeverExceedAnAncestors",
+	},
+	{
+		name: "child-policy-skipped", means: "what a parent leaves its child is not looked at",
+		file: "policy/call.go", old: "{refuseAncestors, refuseChildPolicy}", new: "{refuseAncestors}",
+		pkg: "./policy", test: "TestChildRights",
+	},
+	{
+		name: "only-the-parent-is-asked", means: "of several agents above only the nearest counts",
+		file: "policy/ancestors.go", old: "\tfor _, up := range a.Ancestors {\n\t\tif no := refuseAncestor(", new: "\tfor _, up := range a.Ancestors[:1] {\n\t\tif no := refuseAncestor(",
+		pkg: "./policy", test: "TestRightsNeverExceedAnAncestors",
+	},
+	{
+		name: "user-of-child-is-user", means: "who talks to a child is taken for a user of an agent of the catalog",
+		file: "policy/round.go", old: "\t\tprincipal.Kind = events.PrincipalSubAgent\n", new: "",
+		pkg: "./policy", test: "TestRoundsOfTheEngine",
+	},
+	{
+		name: "revoked-child-stays", means: "a revoked child keeps what it had running and open",
+		file: "handlers/engine/child.go", old: "\t\t\te.afterRelease(r.Request.Child)\n", new: "",
+		pkg: "./cmd/gatebook", test: "TestRevokedChildrenAreGone",
+	},
+	{
+		name: "restore-from-anywhere", means: "a thing is restored from a place that a rule denies",
+		file: "handlers/tools/workspace/trash.go", old: "if err := may(original); err != nil {", new: "if err := may(original); false && err != nil {",
+		pkg: "./cmd/gatebook", test: "TestOneRuleForEveryTool",
+	},
+	{
+		name: "withdrawn-wish-begins", means: "a round begins that its call has given up",
+		file: "handlers/engine/offer.go", old: "if !r.settled.CompareAndSwap(false, true) {\n\t\t\treturn plan{}", new: "if r.settled.Store(true); false {\n\t\t\treturn plan{}",
+		pkg: "./handlers/engine", test: "TestWithdrawnWish",
+	},
+
 	// What only the rules of the repository see.
 	{
 		name: "rule-in-a-handler", means: "a handler decides by a profile",
