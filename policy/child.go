@@ -7,9 +7,15 @@ import (
 	"gatebook/events"
 )
 
-// MaxChildDepth is how many generations of children may stand below an agent of the
-// catalog.
-const MaxChildDepth = 4
+// The bounds of children.
+const (
+	// MaxChildDepth is how many generations may stand below an agent of the catalog.
+	MaxChildDepth = 4
+	// MaxChildren is how many an agent may have at once, MaxChildrenEver how many in its
+	// life: an id is never given again, so each is kept for good.
+	MaxChildren     = 64
+	MaxChildrenEver = 1024
+)
 
 // ChildRequest is the wish of a parent to have a child, or another policy for one
 // that it has.
@@ -65,7 +71,10 @@ func mayDeclare(c *Compiled, req ChildRequest, f ChildFacts) *Refusal {
 		return no
 	}
 	parent := c.roleOf(req.Parent, f.Parent.Parent, f.Parent.Role)
+	living, ever := childrenOf(req.Parent, f.Known)
 	switch {
+	case !f.Child.Known && (living >= MaxChildren || ever >= MaxChildrenEver):
+		return refuse(CodeNotAllowed, fmt.Sprintf("an agent has at most %d children at once, and %d in its life; revoke one that is not needed any more", MaxChildren, MaxChildrenEver))
 	case !slices.Contains(c.catalog.Roles[parent].MayDeclare, req.Role):
 		return refuse(CodeNotAllowed, fmt.Sprintf("role: the role %s may declare no child of the role %s; its may_declare names %s",
 			parent, events.Quote(req.Role), listed(c.catalog.Roles[parent].MayDeclare)))
@@ -79,6 +88,18 @@ func mayDeclare(c *Compiled, req ChildRequest, f ChildFacts) *Refusal {
 		return refuse(CodeInvalid, "deny: the catalog declares no scope "+events.Quote(req.Deny)+"; names are exact, case included")
 	}
 	return nil
+}
+
+func childrenOf(parent events.AgentID, known []KnownAgent) (living, ever int) {
+	for _, k := range known {
+		if k.Parent != parent {
+			continue
+		}
+		if ever++; !k.Released {
+			living++
+		}
+	}
+	return living, ever
 }
 
 // isFree refuses an id or a key that is somebody else's. Ids of others are not told

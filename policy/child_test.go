@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -225,6 +226,21 @@ func TestDeclareChild(t *testing.T) {
 		{"O-R13 a misspelt profile", func(r *ChildRequest, _ *ChildFacts) { r.Allow = "Guest" }, "unknown_profile"},
 		{"a misspelt scope", func(r *ChildRequest, _ *ChildFacts) { r.Deny = "write" }, "invalid"},
 		{"a released parent", func(_ *ChildRequest, f *ChildFacts) { f.Parent.Enrolled = false }, "not_allowed"},
+		{"too many at once", func(_ *ChildRequest, f *ChildFacts) {
+			for i := range MaxChildren {
+				f.Known = append(f.Known, KnownAgent{Agent: events.AgentID(fmt.Sprint("c", i)), Parent: "boss"})
+			}
+		}, "not_allowed"},
+		{"as many as it may, and another's", func(_ *ChildRequest, f *ChildFacts) {
+			for i := range 2*MaxChildren - 1 {
+				f.Known = append(f.Known, KnownAgent{Agent: events.AgentID(fmt.Sprint("c", i)), Parent: []events.AgentID{"bob", "boss"}[i%2]})
+			}
+		}, "agent.enrolled child.declared"},
+		{"too many ever", func(_ *ChildRequest, f *ChildFacts) {
+			for i := range MaxChildrenEver {
+				f.Known = append(f.Known, KnownAgent{Agent: events.AgentID(fmt.Sprint("c", i)), Parent: "boss", Released: true})
+			}
+		}, "not_allowed"},
 		{"too deep", func(_ *ChildRequest, f *ChildFacts) {
 			f.Parent.Parent, f.Parent.Role = "up", "planner"
 			f.Parent.Ancestors = make([]AncestorFacts, MaxChildDepth)

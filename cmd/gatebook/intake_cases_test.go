@@ -161,6 +161,11 @@ func TestEveryRefusalIsRecorded(t *testing.T) {
 	}{
 		{"malformed", alice, r, "file.read", `{"path":"a","x":1}`, events.Reject, ""},
 		{"unknown tool", alice, r, "no.such", `{}`, events.NotFound, ""},
+		{"a tool in another case", alice, r, "file.Read", `{"path":"a"}`, events.NotFound, ""},
+		{"a tool with a space", alice, r, "file.read ", `{"path":"a"}`, events.NotFound, ""},
+		{"a tool that looks like another", alice, r, "f\u0456le.read", `{"path":"a"}`, events.NotFound, ""},
+		{"a tool with nothing to see in it", alice, r, "file.\u200bread", `{"path":"a"}`, events.NotFound, ""},
+		{"a tool with a control character", alice, r, "file.read\x00", `{"path":"a"}`, events.NotFound, ""},
 		{"not granted", alice, r, "file.delete", `{"path":"a"}`, events.Deny, ""},
 		{"wrong handle", alice, forged, "file.list", `{}`, events.Deny, ""},
 		{"somebody else's round", h.agent("bob"), r, "file.list", `{}`, events.Deny, ""},
@@ -177,8 +182,8 @@ func TestEveryRefusalIsRecorded(t *testing.T) {
 			t.Errorf("%s: recorded %+v with the ends %v", row.name, book.decided[a.Call], ends)
 		}
 	}
-	if calls, _ := all[events.CallDecided](t, n); len(calls) != 8 {
-		t.Errorf("%d decisions for 8 calls", len(calls))
+	if calls, _ := all[events.CallDecided](t, n); len(calls) != 13 {
+		t.Errorf("%d decisions for 13 calls", len(calls))
 	}
 }
 

@@ -97,6 +97,11 @@ func TestWithdrawnWish(t *testing.T) {
 		t.Error("it came true without a process")
 	}
 	offer := h.send(accept("kid", "a", ""))
+	for range 2 { // the offer is decided, and what waited for one after it
+		h.ask(func(a engine.Answer) engine.Command {
+			return &engine.AcceptClock{Act: engine.Act{By: anna(), Answer: a}}
+		})
+	}
 	next := h.send(cause(t.Context(), of))
 	taken, _ := (<-offer).(engine.RoundAnswer)
 	var got engine.RoundAnswer
