@@ -26,6 +26,7 @@ type flight struct {
 // second round. before, where not nil, is done before the calls.
 func inFlight(t *testing.T, before func(*flight)) *flight {
 	f := &flight{house: newHouse(t), land: make(chan *eventstest.Fault)}
+	family(t, f.house, nil)
 	f.drainTime = 50 * time.Millisecond
 	f.start()
 	f.one, f.two = f.begin("one"), f.begin("two")

@@ -17,7 +17,18 @@ type offer struct {
 	connection string // its name, by which it is attached to the round; empty for neither
 	until      events.Instant
 	answer     Answer
+	ended      bool // answered already, with something else than a round
 }
+
+// end tells the process to ask again, unless it has heard something.
+func (o *offer) end(code, reason string) {
+	if o != nil && !o.ended {
+		o.ended = true
+		o.answer.send(refused(code, reason))
+	}
+}
+
+const askAgain = "no round began while you waited; ask again"
 
 // offers are the processes that wait for a round, and the wishes for a round that wait
 // for a process. They are not in the book: after a restart both ask again. Owned by
@@ -33,12 +44,17 @@ func newOffers() offers {
 
 // take gives the offer that waits longest; nil for none.
 func (o *offers) take(agent events.AgentID) *offer {
+	o.drop(agent, func(one *offer) bool { return one.ended })
 	list := o.waiting[agent]
 	if len(list) == 0 {
 		return nil
 	}
 	o.keep(agent, list[1:])
 	return list[0]
+}
+
+func (o *offers) putBack(agent events.AgentID, one *offer) {
+	o.waiting[agent] = append([]*offer{one}, o.waiting[agent]...)
 }
 
 func (o *offers) keep(agent events.AgentID, list []*offer) {
@@ -53,7 +69,7 @@ func (o *offers) drop(agent events.AgentID, fits func(*offer) bool) {
 		if !fits(one) {
 			return false
 		}
-		one.answer.send(refused("no_round", "no round began while you waited; ask again"))
+		one.end("no_round", askAgain)
 		return true
 	}))
 }
@@ -79,13 +95,24 @@ type AcceptRound struct {
 	Connection string        // as of [Attach], which it then stands for
 	Wait       events.Micros // for a round
 	Answer     Answer
+
+	offer *offer // made by an earlier decision, that did not get into the book
 }
 
 func (*AcceptRound) intent() bool { return true }
 
-func (a *AcceptRound) refuse(code, reason string) { a.Answer.send(refused(code, reason)) }
+func (a *AcceptRound) refuse(code, reason string) {
+	if a.offer != nil {
+		a.offer.end(code, reason)
+		return
+	}
+	a.Answer.send(refused(code, reason))
+}
 
 func (a *AcceptRound) decide(e *Engine, c *cycle) (plan, error) {
+	if a.offer != nil {
+		return plan{}, nil
+	}
 	agent, err := agentFacts(c.tx, a.Agent)
 	if err != nil {
 		return plan{}, err
@@ -104,8 +131,8 @@ func (a *AcceptRound) decide(e *Engine, c *cycle) (plan, error) {
 		return plan{release: func(events.Record) { a.refuse("busy", "too many processes of this agent wait for a round already") }}, nil
 	}
 	e.offers.drop(a.Agent, func(one *offer) bool { return one.handle == a.HandleHash })
-	e.offers.waiting[a.Agent] = append(e.offers.waiting[a.Agent],
-		&offer{a.HandleHash, a.Connection, c.now.Add(a.Wait.Duration()), a.Answer})
+	a.offer = &offer{handle: a.HandleHash, connection: a.Connection, until: c.now.Add(a.Wait.Duration()), answer: a.Answer}
+	e.offers.waiting[a.Agent] = append(e.offers.waiting[a.Agent], a.offer)
 	for _, r := range e.offers.parked[a.Agent] {
 		e.again = append(e.again, r)
 	}
@@ -150,7 +177,7 @@ func (*CauseRound) intent() bool { return true }
 
 func (r *CauseRound) refuse(code, reason string) {
 	if r.offer != nil {
-		r.offer.answer.send(refused(code, reason))
+		r.offer.end(code, reason)
 	} else if !r.settled.CompareAndSwap(false, true) {
 		return // withdrawn: nobody listens
 	}
@@ -164,19 +191,19 @@ func (r *CauseRound) decide(e *Engine, c *cycle) (plan, error) {
 		return plan{}, err
 	}
 	if no := policy.MayCause(c.catalog, r.Request, facts); no != nil {
-		if r.offer != nil {
-			r.offer.answer.send(refused("no_round", "no round began while you waited; ask again"))
-		}
+		r.offer.end("no_round", askAgain)
 		return reach(agentActor(r.By), policy.AccountAgents, policy.ToolChildBegin, string(r.Request.Agent), *no, r.Answer), nil
 	}
 	if r.offer == nil {
-		if len(e.offers.waiting[r.Request.Agent]) == 0 {
+		o := e.offers.take(r.Request.Agent)
+		if o == nil {
 			return e.park(r), nil
 		}
 		if !r.settled.CompareAndSwap(false, true) {
+			e.offers.putBack(r.Request.Agent, o)
 			return plan{}, nil // withdrawn
 		}
-		r.offer = e.offers.take(r.Request.Agent)
+		r.offer = o
 	}
 	p, err := e.beginOffered(c, begin, r.offer, r.Answer)
 	p.cause = r.Because
@@ -185,6 +212,9 @@ func (r *CauseRound) decide(e *Engine, c *cycle) (plan, error) {
 
 func (e *Engine) park(r *CauseRound) plan {
 	list := e.offers.parked[r.Request.Agent]
+	if slices.Contains(list, r) { // by an earlier decision
+		return plan{}
+	}
 	if len(list) >= maxOffers {
 		return plan{release: func(events.Record) { r.refuse("busy", "too many rounds of this child wait for a process already") }}
 	}
@@ -197,6 +227,7 @@ func (e *Engine) park(r *CauseRound) plan {
 func (e *Engine) beginOffered(c *cycle, begin *BeginRound, o *offer, also Answer) (plan, error) {
 	begin.Request.HandleHash = o.handle
 	begin.Answer = func(v any) {
+		o.ended = true
 		o.answer.send(v)
 		also.send(v)
 	}
@@ -228,11 +259,7 @@ type runJobs struct {
 
 func (*runJobs) intent() bool { return true }
 
-func (r *runJobs) refuse(code, reason string) {
-	if r.offer != nil {
-		r.offer.answer.send(refused(code, reason))
-	}
-}
+func (r *runJobs) refuse(code, reason string) { r.offer.end(code, reason) }
 
 func (r *runJobs) decide(e *Engine, c *cycle) (plan, error) {
 	due, err := c.catalog.JobsDue(c.now, e.began, func(job string) (events.Instant, error) {
@@ -255,6 +282,6 @@ func (r *runJobs) decide(e *Engine, c *cycle) (plan, error) {
 			return plan{actor: events.Engine(), facts: []events.Event{events.JobMissed{Job: job.Job, Due: job.Due}}}, nil
 		}
 	}
-	r.refuse("no_round", "no round began while you waited; ask again")
+	r.offer.end("no_round", askAgain)
 	return plan{}, nil
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"gatebook/events"
+	"gatebook/events/eventstest"
 	"gatebook/handlers/engine"
 	"gatebook/handlers/health"
 	"gatebook/policy"
@@ -17,6 +18,13 @@ import (
 func familyHouse(t *testing.T, jobs map[string]policy.Job) *house {
 	t.Helper()
 	h := newHouse(t)
+	family(t, h, jobs)
+	h.start()
+	return h
+}
+
+func family(t *testing.T, h *house, jobs map[string]policy.Job) {
+	t.Helper()
 	base := h.catalog.Catalog()
 	worker := base.Roles["worker"]
 	worker.MayDeclare = []string{"worker"}
@@ -24,8 +32,6 @@ func familyHouse(t *testing.T, jobs map[string]policy.Job) *house {
 	var err error
 	h.catalog, err = policy.Compile(base, "probe")
 	must(t, err)
-	h.start()
-	return h
 }
 
 // kidKey is a public key of the right form that nobody has.
@@ -82,6 +88,40 @@ func TestWishesAndOffersMeet(t *testing.T) {
 		t.Errorf("asked again after a lost answer: %+v", again)
 	}
 	h.close()
+}
+
+// Wishes and offers that were decided on top of a cycle that failed are decided again:
+// one round begins, and everybody hears one thing.
+func TestOffersAreDecidedAgain(t *testing.T) {
+	for name, order := range map[string]bool{"the offer first": true, "the wish first": false} {
+		t.Run(name, func(t *testing.T) {
+			f := inFlight(t, func(f *flight) { f.declare(t) })
+			var offer, wish <-chan any
+			offered := func() { f.decided(1, func() { offer = f.send(accept("kid", "a", "")) }) }
+			if order {
+				offered()
+			}
+			f.decided(1, func() { wish = f.send(cause(t.Context(), f.two.Round)) })
+			if !order {
+				offered()
+			}
+			f.land <- &eventstest.Fault{Outcome: events.None, Err: events.ErrFull}
+			f.probe.letGo()
+			taken, refusedOffer := (<-offer).(engine.RoundAnswer)
+			got, _ := (<-wish).(engine.RoundAnswer)
+			waitHealthy(t, f.house)
+			rounds := 0
+			for _, e := range f.book() {
+				if b, ok := e.Event.(events.RoundBegun); ok && b.CausedBy == f.two.Round {
+					rounds++
+				}
+			}
+			if got.Round != taken.Round || (rounds == 1) != (got.Round != "") || rounds > 1 {
+				t.Errorf("%d rounds; the wish %+v, the process %+v (%t)", rounds, got, taken, refusedOffer)
+			}
+			f.house.close()
+		})
+	}
 }
 
 // A wish that was taken back in time begins nothing, and leaves the offer to others.

@@ -198,7 +198,7 @@ var table = []mutant{
 	},
 	{
 		name: "withdrawn-wish-begins", means: "a round begins that its call has given up",
-		file: "handlers/engine/offer.go", old: "if !r.settled.CompareAndSwap(false, true) {\n\t\t\treturn plan{}", new: "if r.settled.Store(true); false {\n\t\t\treturn plan{}",
+		file: "handlers/engine/offer.go", old: "if !r.settled.CompareAndSwap(false, true) {\n\t\t\te.offers.putBack", new: "if r.settled.Store(true); false {\n\t\t\te.offers.putBack",
 		pkg: "./handlers/engine", test: "TestWithdrawnWish",
 	},
 
