@@ -109,8 +109,12 @@ type CallFacts struct {
 	HandleMatched   bool   `json:"handle_matched,omitzero"`
 	// Used is how many calls of the tool the round had before.
 	Used int64 `json:"used,omitzero"`
-	// Ancestors are those of a child, its parent first, parted by ", ": each with its
-	// role and its longtime profile, "alice (role planner, longtime work)".
+	// ChildAllow and ChildDeny are what the parent of a child leaves it; see
+	// [ChildDeclared].
+	ChildAllow string `json:"child_allow,omitzero"`
+	ChildDeny  string `json:"child_deny,omitzero"`
+	// Ancestors are those of a child, its parent first, parted by ", ", each as
+	// "alice (role planner, longtime work, left -, denied -)".
 	Ancestors string `json:"ancestors,omitzero"`
 	// CausedBy is the round that caused the call's round.
 	CausedBy RoundID `json:"caused_by,omitzero"`

@@ -28,62 +28,74 @@ type CauseFacts struct {
 	Principal events.Principal
 }
 
-// refuseAncestors asks what each ancestor passes down as it is now: its role, its
-// longtime profile, the policy for it as a principal, and what it leaves its child.
-// Along the line of causes the policies for those who talked there hold too; of their
-// profile the round itself has a frozen one.
+// refuseAncestors asks whether the agent above might make this call itself: as it is
+// now, and as one who is asked by who is talking here. Where a round of its own has
+// caused this one, it is asked as in that round: with who talked there, and with the
+// profile that was in effect in it, which this round has frozen. So a child never may
+// what an agent above it may not.
 func refuseAncestors(g *gate) *refused {
 	a := g.facts.Agent
 	if a.Parent == "" {
 		return nil
 	}
-	if n := len(a.Ancestors); n == 0 || n > MaxChildDepth || a.Ancestors[n-1].Parent != "" {
-		return deny(events.LayerAncestors, "depth", fmt.Sprintf("the agents above this one are not all known, or more than %d", MaxChildDepth))
+	causes := g.facts.Round.Causes
+	if n := len(a.Ancestors); n == 0 || n > MaxChildDepth || a.Ancestors[n-1].Parent != "" || a.Ancestors[0].Agent != a.Parent ||
+		len(causes) > n || len(causes) > 0 && causes[0].Agent != a.Parent {
+		return deny(events.LayerAncestors, "depth", fmt.Sprintf("the agents above this one, or the rounds that led here, are not all known, or more than %d", MaxChildDepth))
 	}
-	below := a.Role
-	for _, up := range a.Ancestors {
-		if no := refuseAncestor(g, up, below); no != nil {
-			return no
+	up := g.parent()
+	if !up.inCatalog || !up.facts.Agent.Enrolled {
+		return deny(events.LayerAncestors, "gone", "the agent "+string(a.Parent)+" above this one is gone, and with it what it passed down")
+	}
+	if !slices.Contains(g.c.catalog.Roles[up.agent.Role].MayDeclare, a.Role) {
+		return deny(events.LayerAncestors, "may_declare", fmt.Sprintf("the role %s of %s may declare no child of the role %s any more", up.agent.Role, a.Parent, a.Role))
+	}
+	for _, ask := range [...]struct {
+		rule     string
+		question func(*gate) *refused
+	}{
+		{"baseline", refuseBaseline}, {"role", refuseRole}, {"role", refuseLimits}, {"profile", refuseProfile},
+		{"profile", refuseLongtime}, {"principal", refusePrincipal}, {"", refuseAncestors}, {"", refuseChildPolicy},
+	} {
+		if no := ask.question(up); no != nil {
+			return deny(events.LayerAncestors, cmp.Or(ask.rule, no.rule), "the agent "+string(a.Parent)+" above this one may not either: "+no.reason)
 		}
-		below = g.c.roleOf(up.Agent, up.Parent, up.Role)
 	}
-	for _, cause := range g.facts.Round.Causes {
-		if no := refuseTalker(g, cause.Principal, cause.Channel); no != nil {
-			return deny(events.LayerAncestors, "talker", no.reason)
-		}
-	}
-	return nil
+	g.createOnly = g.createOnly || up.createOnly
+	return g.refuseRights(g.c.ids[string(a.Parent)], "principal", "the policy for the principal "+string(a.Parent)+" above this agent")
 }
 
-func refuseAncestor(g *gate, up AncestorFacts, below string) *refused {
-	_, inCatalog := g.c.catalog.Agents[up.Agent]
-	if !up.Enrolled || up.Parent == "" && !inCatalog {
-		return deny(events.LayerAncestors, "gone", "the agent "+string(up.Agent)+" above this one is gone, and with it what it passed down")
+// parent is the gate as the call of the agent above would meet it.
+func (g *gate) parent() *gate {
+	a, round := g.facts.Agent, g.facts.Round
+	above := a.Ancestors[0]
+	up := *g
+	up.above, up.seen, up.createOnly = true, nil, false
+	up.req.Agent = above.Agent
+	up.facts.Agent = AgentFacts{
+		Known: true, Enrolled: above.Enrolled, Longtime: above.Longtime, Role: above.Role, Parent: above.Parent,
+		ChildAllow: above.ChildAllow, ChildDeny: above.ChildDeny, Ancestors: a.Ancestors[1:],
 	}
-	role := g.c.roleOf(up.Agent, up.Parent, up.Role)
-	if !slices.Contains(g.c.catalog.Roles[role].MayDeclare, below) {
-		return deny(events.LayerAncestors, "may_declare", fmt.Sprintf("the role %s of %s may declare no child of the role %s any more", role, up.Agent, below))
+	if len(round.Causes) > 0 {
+		cause := round.Causes[0]
+		up.facts.Round.Principal, up.facts.Round.Channel, up.facts.Round.Causes = cause.Principal, cause.Channel, round.Causes[1:]
+	} else {
+		up.facts.Round.Session = "" // it is not a round of its own
 	}
-	by, no := g.c.roles[role].grant(g)
-	if by == nil {
-		return deny(events.LayerAncestors, "role", fmt.Sprintf("%sthe role %s of %s above this agent does not grant this call of %s%s", because(no.why), role, up.Agent, g.name(), within(no.limit)))
-	}
-	g.createOnly = g.createOnly || by.CreateOnly
-	if no := refuseLongtime(g, up); no != nil {
-		return no
-	}
-	return g.refuseRights(g.c.ids[string(up.Agent)], "principal", "the policy for the principal "+string(up.Agent)+" above this agent")
+	up.profile = g.c.profileInEffect(up.facts.Round.Session, above.Longtime)
+	up.agent, up.inCatalog = g.c.agent(above.Agent, up.facts.Agent)
+	return &up
 }
 
-// refuseLongtime asks the longtime profile of an ancestor. One without counts as one
-// that may do nothing, but for what a round of its own has caused.
-func refuseLongtime(g *gate, up AncestorFacts) *refused {
-	caused := slices.ContainsFunc(g.facts.Round.Causes, func(c CauseFacts) bool { return c.Agent == up.Agent })
-	if up.Longtime == "" && caused {
+// refuseLongtime asks the longtime profile of an agent whose round has another: a
+// child gets it too.
+func refuseLongtime(g *gate) *refused {
+	longtime := g.facts.Agent.Longtime
+	if longtime == "" {
 		return nil
 	}
-	profile := g.c.profileInEffect("", up.Longtime)
-	return g.refuseRights(g.c.profile(profile), "profile", fmt.Sprintf("the longtime profile of %s above this agent, %s,", up.Agent, profile))
+	profile := g.c.profileInEffect("", longtime)
+	return g.refuseRights(g.c.profile(profile), "profile", "its longtime profile, "+profile+",")
 }
 
 // refuseChildPolicy asks what the parent leaves this agent, and what each ancestor
@@ -131,19 +143,12 @@ func (g *gate) refuseRights(r rights, rule, who string) *refused {
 	return nil
 }
 
-// within names the limit that a call is beyond.
-func within(limit string) string {
-	if limit == "" {
-		return ""
-	}
-	return " (" + limit + ")"
-}
-
 // ancestorsText is what the book keeps of the ancestors that a decision saw.
 func (c *Compiled) ancestorsText(list []AncestorFacts) string {
 	var out []string
 	for _, up := range list {
-		out = append(out, fmt.Sprintf("%s (role %s, longtime %s)", up.Agent, c.roleOf(up.Agent, up.Parent, up.Role), cmp.Or(up.Longtime, "-")))
+		out = append(out, fmt.Sprintf("%s (role %s, longtime %s, left %s, denied %s)", up.Agent, c.roleOf(up.Agent, up.Parent, up.Role),
+			cmp.Or(up.Longtime, "-"), cmp.Or(up.ChildAllow, "-"), cmp.Or(up.ChildDeny, "-")))
 	}
 	return strings.Join(out, ", ")
 }

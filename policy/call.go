@@ -19,6 +19,8 @@ const (
 	MaxSender = 256
 	MaxTask   = 8 << 10
 	maxReason = 1 << 10
+	// maxAncestors holds MaxChildDepth of them with names of every length.
+	maxAncestors = 4 << 10
 )
 
 // CallRequest is one tool call as the intake made it: decoded once, arguments
@@ -90,6 +92,8 @@ type RoundFacts struct {
 	Ended        events.Instant // 0 while open
 	Deadline     events.Instant // when it times out; 0 where it does not
 	Session      string         // effective session profile; empty: none, longtime decides
+	CausedBy     events.RoundID
+	Job          string
 	Principal    events.Principal
 	Steps        int64 // calls decided so far
 	OpenCalls    int64 // allowed or staged, not ended
@@ -120,9 +124,6 @@ type CallDecision struct {
 	Decided events.CallDecided
 	Replays events.CallID
 }
-
-// CreateOnly says that the allowed call may make something new and replace nothing.
-func (d CallDecision) CreateOnly() bool { return d.Decided.Facts.CreateOnly }
 
 // gateLayers are the layers of the gate with their questions, in their order.
 var gateLayers = [...]struct {
@@ -183,6 +184,7 @@ type gate struct {
 	tier    events.Tier
 	deep    bool   // the tool acts on what is below a path, too
 	finds   bool   // and asks about one that it finds
+	above   bool   // it is an agent above the caller that is asked
 	profile string // in effect
 	// createOnly says that a grant that covers the call lets it replace nothing.
 	createOnly bool
@@ -225,11 +227,7 @@ func newGate(c *Compiled, req CallRequest, f CallFacts) *gate {
 		g.deep, g.finds = reach(req.Tool.Name)
 	}
 	g.profile = c.profileInEffect(g.facts.Round.Session, f.Agent.Longtime)
-	if f.Agent.Parent == "" {
-		g.agent, g.inCatalog = c.catalog.Agents[req.Agent]
-	} else {
-		g.agent, g.inCatalog = Agent{Role: f.Agent.Role}, true
-	}
+	g.agent, g.inCatalog = c.agent(req.Agent, f.Agent)
 	return g
 }
 
@@ -413,7 +411,7 @@ func refuseBaseline(g *gate) *refused {
 
 func refusePrivate(g *gate) *refused {
 	if g.c.catalog.Tools[g.req.Tool.Name].Private && g.facts.Round.Principal.Kind != events.PrincipalInternal {
-		return deny(events.LayerBaseline, "private", g.name()+" is private: only a round that the engine itself begins may use it")
+		return deny(events.LayerBaseline, "private", g.name()+" is private: only a job's round (kind internal) may use it")
 	}
 	return nil
 }
@@ -445,7 +443,7 @@ func refuseTalker(g *gate, who events.Principal, over events.ChannelID) *refused
 			continue
 		}
 		if by, no := p.allow.grant(g); by == nil {
-			return deny(events.LayerPrincipal, cmp.Or(no.limit, "only"), fmt.Sprintf("%sthe policy for the %s %s leaves only %s", because(no.why), p.what, events.Escape(p.who), p.allow))
+			return deny(events.LayerPrincipal, cmp.Or(no.limit, "only"), fmt.Sprintf("%sthe policy for the %s %s leaves only %s%s", because(no.why), p.what, events.Escape(p.who), p.allow, p.allow.only(g, no)))
 		}
 	}
 	return nil
@@ -464,7 +462,7 @@ func (g *gate) decided(no *refused) events.CallDecided {
 			Phase: g.phase, Role: g.agent.Role, RoleVersion: g.c.catalog.Roles[g.agent.Role].Version,
 			SessionProfile: r.Session, LongtimeProfile: g.facts.Agent.Longtime,
 			RoundOpen: r.Open, HandleMatched: g.matched, Used: r.Used,
-			Ancestors: events.Cut(g.c.ancestorsText(g.facts.Agent.Ancestors), maxReason),
+			ChildAllow: g.facts.Agent.ChildAllow, ChildDeny: g.facts.Agent.ChildDeny, Ancestors: events.Cut(g.c.ancestorsText(g.facts.Agent.Ancestors), maxAncestors),
 		},
 	}
 	if g.matched {

@@ -3,6 +3,7 @@ package policy
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"gatebook/events"
 )
@@ -67,19 +68,19 @@ func mayDeclare(c *Compiled, req ChildRequest, f ChildFacts) *Refusal {
 	if c == nil || !f.Parent.Enrolled {
 		return refuse(CodeNotAllowed, "an agent that is not enrolled has no children")
 	}
-	if no := isFree(c, req, f); no != nil {
-		return no
-	}
 	parent := c.roleOf(req.Parent, f.Parent.Parent, f.Parent.Role)
 	living, ever := childrenOf(req.Parent, f.Known)
 	switch {
-	case !f.Child.Known && (living >= MaxChildren || ever >= MaxChildrenEver):
-		return refuse(CodeNotAllowed, fmt.Sprintf("an agent has at most %d children at once, and %d in its life; revoke one that is not needed any more", MaxChildren, MaxChildrenEver))
 	case !slices.Contains(c.catalog.Roles[parent].MayDeclare, req.Role):
 		return refuse(CodeNotAllowed, fmt.Sprintf("role: the role %s may declare no child of the role %s; its may_declare names %s",
 			parent, events.Quote(req.Role), listed(c.catalog.Roles[parent].MayDeclare)))
+	case !f.Child.Known && (living >= MaxChildren || ever >= MaxChildrenEver):
+		return refuse(CodeNotAllowed, fmt.Sprintf("an agent has at most %d children at once, and %d in its life; revoke one that is not needed any more", MaxChildren, MaxChildrenEver))
 	case len(f.Parent.Ancestors)+1 > MaxChildDepth:
 		return refuse(CodeNotAllowed, fmt.Sprintf("children are at most %d generations deep", MaxChildDepth))
+	}
+	if no := isFree(c, req, f); no != nil {
+		return no
 	}
 	if _, ok := c.profiles[req.Allow]; req.Allow != "" && !ok {
 		return refuse(CodeUnknownProfile, "allow: the catalog declares no profile "+events.Quote(req.Allow)+"; names are exact, case included")
@@ -88,6 +89,32 @@ func mayDeclare(c *Compiled, req ChildRequest, f ChildFacts) *Refusal {
 		return refuse(CodeInvalid, "deny: the catalog declares no scope "+events.Quote(req.Deny)+"; names are exact, case included")
 	}
 	return nil
+}
+
+// orphaned says why a child is let go; empty where it is not. It is for good: what a
+// catalog takes from it must not come back by another that an approver sees only half of.
+func (c *Compiled) orphaned(child KnownAgent, known map[events.AgentID]KnownAgent) string {
+	up, ok := known[child.Parent]
+	if !ok || up.Released {
+		return "its parent " + string(child.Parent) + " is gone"
+	}
+	role := c.roleOf(up.Agent, up.Parent, up.Role)
+	if !slices.Contains(c.catalog.Roles[role].MayDeclare, child.Role) {
+		return events.Cut(fmt.Sprintf("the role %s of its parent may declare no child of the role %s any more", role, child.Role), maxReason)
+	}
+	return ""
+}
+
+// names says whether the catalog knows anybody by this name, whatever they are.
+func (c *Compiled) names(name string) bool {
+	_, agent := c.catalog.Agents[events.AgentID(name)]
+	_, channel := c.catalog.Channels[events.ChannelID(name)]
+	_, person := c.catalog.People[events.PersonID(name)]
+	_, job := c.catalog.Jobs[name]
+	_, talks := c.catalog.talkers()[name]
+	_, policy := c.catalog.Principals.IDs[name]
+	return agent || channel || person || job || talks || policy ||
+		strings.HasSuffix(name, guestSuffix) || strings.HasSuffix(name, jobSuffix)
 }
 
 func childrenOf(parent events.AgentID, known []KnownAgent) (living, ever int) {
@@ -102,11 +129,10 @@ func childrenOf(parent events.AgentID, known []KnownAgent) (living, ever int) {
 	return living, ever
 }
 
-// isFree refuses an id or a key that is somebody else's. Ids of others are not told
-// apart, so that nothing can be learned by trying.
+// isFree refuses an id or a key that is somebody else's, and an id that rules take for
+// somebody else: a child is the principal of what it causes.
 func isFree(c *Compiled, req ChildRequest, f ChildFacts) *Refusal {
-	_, taken := c.catalog.Agents[req.Child]
-	taken = taken || f.Child.Known && (f.Child.Parent != req.Parent || !f.Child.Enrolled)
+	taken := c.names(string(req.Child)) || f.Child.Known && (f.Child.Parent != req.Parent || !f.Child.Enrolled)
 	if taken {
 		return refuse(CodeConflict, "child: the id "+string(req.Child)+" is not free, or was given before; choose another")
 	}
@@ -139,6 +165,15 @@ func (c *Compiled) hasChildren() bool {
 	return false
 }
 
+// agent is the entry of an agent and whether it counts: of a child what the book says.
+func (c *Compiled) agent(id events.AgentID, f AgentFacts) (a Agent, counts bool) {
+	if f.Parent != "" {
+		return Agent{Role: f.Role}, true
+	}
+	a, counts = c.catalog.Agents[id]
+	return a, counts
+}
+
 // roleOf is the role of an agent: of a child what the book says, else what the
 // catalog in force says.
 func (c *Compiled) roleOf(agent, parent events.AgentID, booked string) string {
@@ -153,5 +188,5 @@ func listed(names []string) string {
 	if len(names) == 0 {
 		return "nothing"
 	}
-	return fmt.Sprintf("%v", names)
+	return strings.Join(names, ", ")
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"pgregory.net/rapid"
 
 	"gatebook/events"
@@ -65,11 +66,11 @@ func TestChildRights(t *testing.T) {
 		{"a policy for who talked to the parent", "file.read", func(c *Catalog, f *facts) {
 			caused(f)
 			c.Principals.IDs = map[string]Policy{"terminal-guest": {Deny: []Rule{{Tool: "file.read"}}}}
-		}, "deny ancestors talker"},
+		}, "deny ancestors principal"},
 		{"a policy for the channel of the cause", "file.read", func(c *Catalog, f *facts) {
 			caused(f)
 			c.Principals.Channels = map[events.ChannelID]Policy{"terminal": {Only: []Rule{{Tool: "file.list"}}}}
-		}, "deny ancestors talker"},
+		}, "deny ancestors principal"},
 		{"a policy for children", "file.write", func(c *Catalog, _ *facts) {
 			c.Principals.Kinds = map[events.PrincipalKind]Policy{events.PrincipalSubAgent: {Deny: []Rule{{Tool: "file.write"}}}}
 		}, "deny principal deny"},
@@ -107,12 +108,61 @@ func TestChildRights(t *testing.T) {
 	}
 }
 
+// What a rule says of who talked, of an agent above or of its profile, holds for what
+// that caused, whatever the rule's words are about.
+func TestConditionsHoldDownTheLine(t *testing.T) {
+	grants := func(when string) Role {
+		return Role{Version: 1, Grants: []Rule{{Tool: "file.read", When: when}}, MayDeclare: []string{"worker"}}
+	}
+	denied := func(when string) []Rule { return []Rule{{Tool: "file.read", When: when}} }
+	for name, edit := range map[string]func(*Catalog){
+		"nobody, for a guest":    func(c *Catalog) { c.Baseline.Deny = denied(`principal.id == "terminal-guest"`) },
+		"nobody, over a channel": func(c *Catalog) { c.Baseline.Deny = denied(`channel == "terminal"`) },
+		"nobody, for an agent":   func(c *Catalog) { c.Baseline.Deny = denied(`agent == "boss"`) },
+		"nobody, of a role":      func(c *Catalog) { c.Baseline.Deny = denied(`role == "planner"`) },
+		"a policy for users": func(c *Catalog) {
+			c.Principals.Kinds = map[events.PrincipalKind]Policy{events.PrincipalUser: {Deny: denied(`principal.kind == "user"`)}}
+		},
+		"the profile in effect": func(c *Catalog) {
+			c.Profiles["guest"] = Profile{Scopes: []string{"reading"}, Deny: denied(`principal.kind == "user"`)}
+		},
+		"the longtime profile": func(c *Catalog) {
+			c.Profiles["work"] = Profile{Scopes: []string{"files"}, Deny: denied(`agent == "boss"`)}
+		},
+		"the role":                 func(c *Catalog) { c.Roles["planner"] = grants(`agent != "boss"`) },
+		"the role, by its profile": func(c *Catalog) { c.Roles["planner"] = grants(`profile != "guest"`) },
+		"a grant that counts":      func(c *Catalog) { c.Roles["planner"] = grants(`used < 3`) },
+		"a grant of so many": func(c *Catalog) {
+			c.Roles["planner"] = Role{Version: 1, Grants: []Rule{{Tool: "file.read", MaxPerRound: 9}}, MayDeclare: []string{"worker"}}
+		},
+	} {
+		req, f := kid("file.read")
+		req.Args = jsontext.Value(`{"path":"a"}`)
+		caused(&f)
+		if d := DecideCall(compiled(t, family, edit), req, f).Decided; d.Verdict != events.Deny || d.Layer != events.LayerAncestors {
+			t.Errorf("%s: %s %s", name, verdict(d), d.Reason)
+		}
+	}
+	req, f := kid("file.read")
+	req.Args = jsontext.Value(`{"path":"a"}`)
+	caused(&f)
+	for name, edit := range map[string]func(*Catalog){
+		"another guest":   func(c *Catalog) { c.Baseline.Deny = denied(`principal.id == "bot-guest"`) },
+		"another agent":   func(c *Catalog) { c.Roles["planner"] = grants(`agent == "boss"`) },
+		"another profile": func(c *Catalog) { c.Roles["planner"] = grants(`profile == "guest"`) },
+	} {
+		if d := DecideCall(compiled(t, family, edit), req, f).Decided; d.Verdict != events.Allow {
+			t.Errorf("control: %s: %s %s", name, verdict(d), d.Reason)
+		}
+	}
+}
+
 // What a decision about a child saw is in the event.
 func TestChildFactsAreKept(t *testing.T) {
 	req, f := kid("file.read")
 	caused(&f)
 	d := DecideCall(compiled(t, family), req, f).Decided
-	if d.Facts.Ancestors != "boss (role planner, longtime work)" || d.Facts.CausedBy != "R0" || d.Facts.Role != "worker" {
+	if d.Facts.Ancestors != "boss (role planner, longtime work, left -, denied -)" || d.Facts.CausedBy != "R0" || d.Facts.Role != "worker" {
 		t.Errorf("kept %+v", d.Facts)
 	}
 }
@@ -123,67 +173,119 @@ func TestChildInheritsCreateOnly(t *testing.T) {
 	c := compiled(t, family, func(c *Catalog) {
 		c.Roles["planner"] = Role{Grants: []Rule{{Tool: "file.write", CreateOnly: true}}, MayDeclare: []string{"worker"}}
 	})
-	if d := DecideCall(c, req, f); d.Decided.Verdict != events.Allow || !d.CreateOnly() {
-		t.Errorf("%s, create only %t", verdict(d.Decided), d.CreateOnly())
+	if d := DecideCall(c, req, f).Decided; d.Verdict != events.Allow || !d.Facts.CreateOnly {
+		t.Errorf("%s, create only %t", verdict(d), d.Facts.CreateOnly)
 	}
 }
 
-// Whatever the catalog, the longtime profiles and what the parents leave: a call that
-// is allowed to a grandchild would be allowed to everybody above it, in a round with
-// the profile that they pass down.
+// Whatever the catalog, the profiles, who talks and what the parents leave: a call that
+// is allowed to a grandchild would be allowed to everybody above it, in the round that
+// caused it, or with the longtime profile.
 func TestRightsNeverExceedAnAncestors(t *testing.T) {
+	allowed := 0
 	rapid.Check(t, func(t *rapid.T) {
-		tools := []string{"file.list", "file.read", "file.write", "file.delete"}
-		grants := func(name string) (out []Rule) {
-			for _, tool := range rapid.SliceOfDistinct(rapid.SampledFrom(tools), rapid.ID[string]).Draw(t, name) {
-				out = append(out, Rule{Tool: tool, Paths: rapid.SampledFrom([][]string{nil, {"a"}, {"b"}}).Draw(t, name+" paths")})
-			}
-			return out
-		}
-		c := sample()
-		family(&c)
-		roles := []string{"top", "middle", "low"}
-		for i, role := range roles {
-			c.Roles[role] = Role{Version: 1, Grants: grants(role), MayDeclare: roles[i:]}
-			c.Profiles["p"+role] = Profile{Allow: grants("profile " + role)}
-		}
-		c.Agents["boss"] = Agent{Role: "top", Key: key(20)}
-		profile := rapid.SampledFrom([]string{"", "ptop", "pmiddle", "plow", "work", NoProfile, "gone"})
-		boss := AncestorFacts{Agent: "boss", Enrolled: rapid.Bool().Draw(t, "enrolled"), Role: "top", Longtime: profile.Draw(t, "boss longtime")}
-		mid := AncestorFacts{Agent: "mid", Parent: "boss", Enrolled: true, Role: "middle", Longtime: profile.Draw(t, "mid longtime"), ChildAllow: profile.Draw(t, "mid left")}
-		req, f := kid(rapid.SampledFrom(tools).Draw(t, "tool"))
-		f.Round.Session = profile.Draw(t, "session")
-		f.Agent = AgentFacts{
-			Known: true, Enrolled: true, Role: "low", Parent: "mid", Longtime: profile.Draw(t, "longtime"),
-			ChildAllow: profile.Draw(t, "left"), Ancestors: []AncestorFacts{mid, boss},
-		}
-		if rapid.Bool().Draw(t, "caused") {
-			caused(&f)
-			f.Round.Session = profile.Draw(t, "passed")
-			f.Round.Causes[0].Agent = "mid"
-		}
-		set, err := Compile(c)
-		if err != nil {
-			t.Fatal(err)
-		}
+		set, req, f := drawFamily(t)
 		if DecideCall(set, req, f).Decided.Verdict != events.Allow {
 			return
 		}
+		allowed++
 		for i, up := range f.Agent.Ancestors {
 			own, its := req, f
 			own.Agent, its.Round.Agent = up.Agent, up.Agent
 			its.Agent = AgentFacts{Known: true, Enrolled: up.Enrolled, Longtime: up.Longtime}
 			if up.Parent != "" {
-				its.Agent.Role, its.Agent.Parent, its.Agent.ChildAllow, its.Agent.Ancestors = up.Role, up.Parent, up.ChildAllow, f.Agent.Ancestors[i+1:]
+				its.Agent.Role, its.Agent.Parent, its.Agent.ChildAllow, its.Agent.ChildDeny = up.Role, up.Parent, up.ChildAllow, up.ChildDeny
+				its.Agent.Ancestors = f.Agent.Ancestors[i+1:]
+			}
+			if i < len(f.Round.Causes) {
+				its.Round.Principal, its.Round.Channel, its.Round.Causes = f.Round.Causes[i].Principal, f.Round.Causes[i].Channel, f.Round.Causes[i+1:]
+			} else {
+				its.Round.Session, its.Round.Causes = "", nil
 			}
 			if d := DecideCall(set, own, its).Decided; d.Verdict != events.Allow {
 				t.Fatalf("the child may what %s above it may not: %s %s", up.Agent, verdict(d), d.Reason)
 			}
-			if up.Longtime == "" && len(f.Round.Causes) == 0 {
-				t.Fatalf("the child acts though %s passes nothing down", up.Agent)
-			}
+		}
+		if left := f.Agent.ChildDeny + f.Agent.Ancestors[0].ChildDeny; strings.Contains(left, "writes") && (req.Tool.Name == "file.write" || req.Tool.Name == "file.delete") {
+			t.Fatalf("%s is denied below", req.Tool.Name)
 		}
 	})
+	if allowed < 5 {
+		t.Errorf("only %d calls were allowed: this shows nothing", allowed)
+	}
+}
+
+// drawFamily draws a call of a grandchild, and a catalog that allows more often than not.
+func drawFamily(t *rapid.T) (*Compiled, CallRequest, CallFacts) {
+	seldom := func(name string) bool { return rapid.IntRange(0, 39).Draw(t, name) == 0 }
+	tools := []string{"file.list", "file.read", "file.write", "file.delete"}
+	condition := func(name string) string {
+		if !seldom(name + " has a condition") {
+			return ""
+		}
+		return rapid.SampledFrom([]string{`agent != "boss"`, `agent != "kid"`, `role != "middle"`, `principal.id != "terminal-guest"`, `principal.kind != "user"`, `channel != "terminal"`, `profile != "work"`}).Draw(t, name)
+	}
+	rules := func(name string) (out []Rule) {
+		for _, tool := range tools {
+			if !seldom(name + " lacks " + tool) {
+				out = append(out, Rule{Tool: tool, When: condition(name + tool)})
+			}
+		}
+		return out
+	}
+	c := sample()
+	family(&c)
+	roles := []string{"top", "middle", "low"}
+	for _, role := range roles {
+		c.Roles[role] = Role{Version: 1, Grants: rules(role), MayDeclare: roles}
+	}
+	c.Roles["barren"] = Role{Version: 1, Grants: rules("barren")}
+	for _, profile := range []string{"wide", "work"} {
+		c.Profiles[profile] = Profile{Allow: rules(profile)}
+	}
+	c.Agents["boss"] = Agent{Role: "top", Key: key(20)}
+	if seldom("baseline") {
+		c.Baseline.Deny = []Rule{{Tool: "file.read", When: `agent == "boss" || principal.kind == "user"`}}
+	}
+	if seldom("policy") {
+		c.Principals.IDs = map[string]Policy{"boss": {Deny: []Rule{{Tool: "file.write"}}}}
+	}
+	profile := func(name string) string {
+		if seldom(name + " is odd") {
+			return rapid.SampledFrom([]string{"", "guest", NoProfile, "gone"}).Draw(t, name)
+		}
+		return rapid.SampledFrom([]string{"wide", "work"}).Draw(t, name)
+	}
+	left := func(name string) string {
+		if seldom(name) {
+			return "writes"
+		}
+		return ""
+	}
+	boss := AncestorFacts{Agent: "boss", Enrolled: !seldom("boss is gone"), Role: "top", Longtime: profile("boss longtime")}
+	mid := AncestorFacts{
+		Agent: "mid", Parent: "boss", Enrolled: !seldom("mid is gone"), Role: "middle", Longtime: profile("mid longtime"),
+		ChildAllow: profile("mid left"), ChildDeny: left("mid denied"),
+	}
+	if seldom("mid has no children") {
+		mid.Role = "barren"
+	}
+	req, f := kid(rapid.SampledFrom(tools).Draw(t, "tool"))
+	req.Args = jsontext.Value(`{"path":"a"}`)
+	f.Round.Session = profile("session")
+	f.Agent = AgentFacts{
+		Known: true, Enrolled: true, Role: "low", Parent: "mid", Longtime: profile("longtime"),
+		ChildAllow: profile("left"), ChildDeny: left("denied"), Ancestors: []AncestorFacts{mid, boss},
+	}
+	for i := range rapid.IntRange(0, 2).Draw(t, "causes") {
+		who := rapid.SampledFrom([]events.Principal{{ID: "terminal-guest", Kind: events.PrincipalUser}, {ID: "anna", Kind: events.PrincipalUser}, {ID: "nightly-job", Kind: events.PrincipalInternal}}).Draw(t, "talks")
+		f.Round.Causes = append(f.Round.Causes, CauseFacts{Round: "R0", Agent: []events.AgentID{"mid", "boss"}[i], Channel: "terminal", Principal: who})
+	}
+	set, err := Compile(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return set, req, f
 }
 
 func declare() (ChildRequest, ChildFacts) {
@@ -214,6 +316,11 @@ func TestDeclareChild(t *testing.T) {
 		{"an id with a capital", func(r *ChildRequest, _ *ChildFacts) { r.Child = "Kid" }, "invalid"},
 		{"an id that looks like another", func(r *ChildRequest, _ *ChildFacts) { r.Child = "k\u0456d" }, "invalid"},
 		{"an id with a control character", func(r *ChildRequest, _ *ChildFacts) { r.Child = "kid\n" }, "invalid"},
+		{"a person", func(r *ChildRequest, _ *ChildFacts) { r.Child = "olga" }, "conflict"},
+		{"a channel", func(r *ChildRequest, _ *ChildFacts) { r.Child = "terminal" }, "conflict"},
+		{"a principal of a channel", func(r *ChildRequest, _ *ChildFacts) { r.Child = "team" }, "conflict"},
+		{"the guest of any channel", func(r *ChildRequest, _ *ChildFacts) { r.Child = "sms-guest" }, "conflict"},
+		{"who talks for any job", func(r *ChildRequest, _ *ChildFacts) { r.Child = "nightly-job" }, "conflict"},
 		{"an agent of the catalog", func(r *ChildRequest, _ *ChildFacts) { r.Child = "alice" }, "conflict"},
 		{"oneself", func(r *ChildRequest, _ *ChildFacts) { r.Child = "boss" }, "conflict"},
 		{"O-R09 another's child", func(r *ChildRequest, f *ChildFacts) { had(r, f); f.Child.Parent = "bob" }, "conflict"},
@@ -300,12 +407,13 @@ func TestRevokeChild(t *testing.T) {
 	}
 }
 
-// The children of an agent go with it, one generation after the other.
+// The children of an agent go with it, one generation after the other, and those that
+// its role may not have any more.
 func TestChildrenGoWithTheirParent(t *testing.T) {
 	c := compiled(t, family)
 	known := []KnownAgent{
-		{Agent: "kid", Parent: "old", Key: key(30)}, {Agent: "grandkid", Parent: "kid", Key: key(31)},
-		{Agent: "old", Released: true}, {Agent: "son", Parent: "boss", Key: key(32)}, {Agent: "boss", Role: "planner", Key: key(20)},
+		{Agent: "kid", Parent: "old", Role: "planner", Key: key(30)}, {Agent: "grandkid", Parent: "kid", Role: "worker", Key: key(31)},
+		{Agent: "old", Released: true}, {Agent: "son", Parent: "boss", Role: "worker", Key: key(32)}, {Agent: "daughter", Parent: "boss", Role: "planner", Key: key(33)}, {Agent: "boss", Role: "planner", Key: key(20)},
 	}
 	gone := func() (out []events.AgentID) {
 		for _, e := range Enrolments(c, known) {
@@ -315,10 +423,10 @@ func TestChildrenGoWithTheirParent(t *testing.T) {
 		}
 		return out
 	}
-	if got := gone(); !slices.Equal(got, []events.AgentID{"kid"}) {
+	if got := gone(); !slices.Equal(got, []events.AgentID{"daughter", "kid"}) {
 		t.Errorf("first %v", got)
 	}
-	known[0].Released = true
+	known[0].Released, known[4].Released = true, true
 	if got := gone(); !slices.Equal(got, []events.AgentID{"grandkid"}) {
 		t.Errorf("then %v", got)
 	}

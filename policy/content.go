@@ -76,9 +76,10 @@ func refuseContent(g *gate) *refused {
 	for _, t := range texts {
 		total += len(t)
 	}
+	work := 0 // of all of them: many small patterns are a large one
 	for _, r := range about {
-		if !when.MayMatch(total, r.size) {
-			return deny(events.LayerBaseline, "content", "there is too much text in the arguments for the content rule "+r.name+" to look at within its bound, so the call is refused; send less in one call")
+		if work += r.size; !when.MayMatch(total, work) {
+			return deny(events.LayerBaseline, "content", "there is too much text in the arguments for the content rules to look at within their bound, so the call is refused; send less in one call")
 		}
 		if slices.ContainsFunc(texts, r.form.MatchString) {
 			return deny(events.LayerBaseline, "content "+r.name,

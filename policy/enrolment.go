@@ -25,8 +25,8 @@ type KnownAgent struct {
 // Enrolments lists, by agent, what brings the book in line with the catalog:
 // agent.enrolled for a new agent and again for one whose role or key changed,
 // agent.released for one that is not in the catalog any more. A released id
-// never comes back. A child is in no catalog: it stays until its parent is gone, and
-// an entry of its id changes nothing. Applying them and asking again gives none.
+// never comes back. A child is in no catalog: it stays until its parent is gone or may
+// not have such a child any more, and an entry of its id changes nothing. Applying them and asking again gives none.
 func Enrolments(c *Compiled, known []KnownAgent) []Enrolment {
 	if c == nil {
 		return nil
@@ -41,8 +41,8 @@ func Enrolments(c *Compiled, known []KnownAgent) []Enrolment {
 		switch {
 		case k.Released:
 		case k.Parent != "":
-			if up, ok := seen[k.Parent]; !ok || up.Released {
-				out = append(out, Enrolment{k.Agent, events.AgentReleased{Reason: "its parent " + string(k.Parent) + " is gone"}})
+			if why := c.orphaned(k, seen); why != "" {
+				out = append(out, Enrolment{k.Agent, events.AgentReleased{Reason: why}})
 			}
 		case !ok:
 			out = append(out, Enrolment{k.Agent, events.AgentReleased{Reason: "not in the catalog any more"}})

@@ -48,6 +48,7 @@ func TestRoundsOfTheEngine(t *testing.T) {
 		{"a cause over a channel", cause, func(r *RoundRequest, _ *RoundBeginFacts) { r.Channel = "terminal" }, "invalid"},
 		{"no such job", job, func(r *RoundRequest, _ *RoundBeginFacts) { r.Job = "Nightly" }, "not_allowed"},
 		{"a job of another agent", job, func(r *RoundRequest, _ *RoundBeginFacts) { r.Agent = "bob" }, "not_allowed"},
+		{"a job of an agent whose id a child has", job, func(_ *RoundRequest, f *RoundBeginFacts) { f.Agent.Parent = "boss" }, "not_allowed"},
 		{"a job of a released agent", job, func(_ *RoundRequest, f *RoundBeginFacts) { f.Agent.Enrolled = false }, "not_allowed"},
 		{"a child that begins by itself", cause, func(r *RoundRequest, _ *RoundBeginFacts) { r.Cause, r.Self = "", true }, "not_allowed"},
 		{"a user's words to a child", cause, func(r *RoundRequest, _ *RoundBeginFacts) {
@@ -140,15 +141,20 @@ func TestJobsDue(t *testing.T) {
 		now, last events.Instant
 		want      string
 	}{
-		"never: since the engine began":          {100, 0, "due"},
-		"never, for a whole period":              {100 + hour, 0, "missed"},
-		"before its time":                        {10 + hour - 1, 10, ""},
-		"at its time":                            {10 + hour, 10, "due"},
-		"one instant before a whole period late": {10 + 2*hour - 1, 10, "due"},
-		"a whole period late":                    {10 + 2*hour, 10, "missed"},
-		"the clock went back":                    {10, 10 + hour, ""},
+		"never: since the engine began":               {100, 0, "due"},
+		"never, for a whole period":                   {100 + hour, 0, "missed"},
+		"a period late, but the engine was not there": {100 + hour - 1, 1, "due"},
+		"before its time":                             {10 + hour - 1, 10, ""},
+		"at its time":                                 {10 + hour, 10, "due"},
+		"one instant before a whole period late":      {10 + 2*hour - 1, 10, "due"},
+		"a whole period late":                         {10 + 2*hour, 10, "missed"},
+		"the clock went back":                         {10, 10 + hour, ""},
 	} {
-		due, err := c.JobsDue(tc.now, 100, func(string) (events.Instant, error) { return tc.last, nil })
+		began := events.Instant(100)
+		if tc.last == 1 {
+			began = 50 + hour
+		}
+		due, err := c.JobsDue(tc.now, began, func(string) (events.Instant, error) { return tc.last, nil })
 		got := ""
 		if len(due) == 1 {
 			if got = "due"; due[0].Missed {

@@ -132,7 +132,7 @@ func BeginRound(c *Compiled, req RoundRequest, f RoundBeginFacts) RoundDecision 
 // party, by the same channel, in the same conversation, with the same rights.
 func sameBegin(req RoundRequest, round RoundFacts, principal events.Principal, effective string) bool {
 	return round.Channel == req.Channel && round.Agent == req.Agent && sameHandle(round.HandleHash, req.HandleHash) &&
-		round.Principal == principal && round.Session == effective &&
+		round.Principal == principal && round.Session == effective && round.CausedBy == req.Cause && round.Job == req.Job &&
 		(req.Conversation == "" || req.Conversation == round.Conversation)
 }
 
@@ -223,8 +223,8 @@ func (c *Compiled) job(req RoundRequest, agent AgentFacts) (Job, *Refusal) {
 		return Job{}, refuse(CodeNotAllowed, "no catalog is in force")
 	}
 	job, ok := c.catalog.Jobs[req.Job]
-	if !ok || job.Agent != req.Agent || !agent.Enrolled {
-		return Job{}, refuse(CodeNotAllowed, "the catalog in force has no such job of an enrolled agent")
+	if !ok || job.Agent != req.Agent || !agent.Enrolled || agent.Parent != "" { // a child of the agent's id is not it
+		return Job{}, refuse(CodeNotAllowed, "the catalog in force has no such job of an enrolled agent of its own")
 	}
 	return job, nil
 }
@@ -350,8 +350,8 @@ func (c *Compiled) JobsDue(now, began events.Instant, last func(job string) (eve
 		} else if at != 0 {
 			due = at.Add(job.Every.Duration())
 		}
-		if now >= due {
-			out = append(out, DueJob{name, job.Agent, job.Task, due, now.Sub(due) >= job.Every.Duration()})
+		if now >= due { // nobody can be there before the engine is
+			out = append(out, DueJob{name, job.Agent, job.Task, due, now.Sub(max(due, began)) >= job.Every.Duration()})
 		}
 	}
 	return out, nil

@@ -143,6 +143,9 @@ func (l *limit) exceeded(g *gate) outside {
 	if l.when == nil {
 		return outside{}
 	}
+	if g.above && (l.when.Reads("used") || l.when.Reads("step")) {
+		return outside{"when", "it counts in the round of the agent above, and not over those that it causes"}
+	}
 	if is, err := l.when.Eval(g.vars()); err != nil {
 		return outside{"when", whyNot(err)}
 	} else if !is {
@@ -158,7 +161,7 @@ func (l *limit) beyond(g *gate) string {
 		return "exact"
 	case len(l.patterns) > 0 && !l.allPaths(g.req.Paths):
 		return "paths"
-	case l.MaxPerRound > 0 && g.facts.Round.Used >= int64(l.MaxPerRound):
+	case l.MaxPerRound > 0 && (g.above || g.facts.Round.Used >= int64(l.MaxPerRound)): // it counts in one round only
 		return "max_per_round"
 	}
 	return ""
@@ -289,6 +292,14 @@ func (r rules) denial(g *gate) (*limit, string) {
 		}
 	}
 	return nil, ""
+}
+
+// only says of a call that is beyond a limit what the rules allow of its tool.
+func (r rules) only(g *gate, no outside) string {
+	if no.limit == "" {
+		return ""
+	}
+	return "; " + g.name() + " only so: " + r.forms(g.req.Tool.Name)
 }
 
 // forms are the limits that the rules name for a tool, for people.

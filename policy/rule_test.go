@@ -227,7 +227,7 @@ func TestContentRules(t *testing.T) {
 // What a content rule takes is bounded before it looks: by the text in all of the
 // arguments and the size of its pattern.
 func TestContentRulesAreBoundedBefore(t *testing.T) {
-	const tooMuch = "too much text in the arguments for the content rule r to look at within its bound"
+	const tooMuch = "too much text in the arguments for the content rules to look at within their bound"
 	all := func(s string, n int) string { return strings.Repeat(s, n/len(s)) }
 	for _, row := range []struct {
 		pattern, text   string
@@ -249,6 +249,24 @@ func TestContentRulesAreBoundedBefore(t *testing.T) {
 			if verdict(got) != row.verdict || !strings.Contains(got.Reason, row.reason) {
 				t.Errorf("%s: %s (%s), want %s", row.pattern, verdict(got), got.Reason, row.verdict)
 			}
+		}
+	}
+}
+
+// Many small patterns are as much as a large one.
+func TestContentRulesAreBoundedTogether(t *testing.T) {
+	many := func(n int) func(*Catalog) {
+		return func(c *Catalog) {
+			c.Content = map[string]ContentRule{}
+			for i := range n {
+				c.Content[fmt.Sprint("r", i)] = ContentRule{Pattern: `x.{0,400}` + fmt.Sprint(i), Verdict: events.Deny}
+			}
+		}
+	}
+	args := `{"content":"` + strings.Repeat("y", 32<<10) + `"}`
+	for n, want := range map[int]string{1: "allow  ", 40: "deny baseline content"} {
+		if got := verdict(askGate(t, "file.write", args, many(n), facts(), "a")); got != want {
+			t.Errorf("%d rules: %s, want %s", n, got, want)
 		}
 	}
 }

@@ -18,7 +18,7 @@ import (
 )
 
 func (a *App) agentCommand() *cobra.Command {
-	cmd := group(&cobra.Command{Use: "agent", Short: "Add, list and release agents"})
+	cmd := group(&cobra.Command{Use: "agent", Short: "Add, list and release agents, set their profile, make a child's key"})
 	cmd.AddCommand(a.agentAddCommand(), a.agentKeyCommand(), a.agentListCommand(), a.agentReleaseCommand(), a.agentProfileCommand())
 	return cmd
 }
@@ -63,6 +63,9 @@ func (a *App) agentAdd(ctx context.Context, id events.AgentID, role string) erro
 	}
 	if found && row.Released {
 		return fmt.Errorf("agent %s was released, and a released id is never given again: choose another", id)
+	}
+	if found && row.Parent != "" {
+		return fmt.Errorf("agent %s is a child of %s, and stays one: choose another id", id, row.Parent)
 	}
 	if _, ok := p.file.Roles[role]; !ok && len(p.file.Roles) > 0 {
 		return fmt.Errorf("the catalog has no role %s; it has %s", events.Quote(role), strings.Join(sorted(p.file.Roles), ", "))
@@ -187,10 +190,10 @@ func (a *App) printAgents(all people.AgentsAnswer) error {
 			longtime = policy.NoProfile
 		}
 		rows = append(rows, []string{
-			string(g.Agent), g.Role, longtime, fmt.Sprint(g.OpenRounds), a.when(g.LastActivity), state,
+			string(g.Agent), g.Role, orDash(string(g.Parent)), longtime, fmt.Sprint(g.OpenRounds), a.when(g.LastActivity), state,
 		})
 	}
-	return a.table([]string{"AGENT", "ROLE", "LONGTIME", "OPEN ROUNDS", "LAST ACTIVITY", "STATE"}, rows)
+	return a.table([]string{"AGENT", "ROLE", "PARENT", "LONGTIME", "OPEN ROUNDS", "LAST ACTIVITY", "STATE"}, rows)
 }
 
 func (a *App) agentProfileCommand() *cobra.Command {

@@ -126,7 +126,7 @@ func TestEveryCallOfAChildIsDecided(t *testing.T) {
 			if d.Verdict == events.Allow {
 				allowed++
 			}
-			if d.Facts.CausedBy != own.Round || d.Facts.Ancestors != "boss (role boss, longtime work)" {
+			if d.Facts.CausedBy != own.Round || d.Facts.Ancestors != "boss (role boss, longtime work, left -, denied -)" {
 				t.Errorf("facts %+v", d.Facts)
 			}
 		}
@@ -234,7 +234,7 @@ func TestNoProcessOfTheChild(t *testing.T) {
 	h.declareChild("boss", "kid", "worker", "")
 	own := h.beginAs("boss", "anna")
 	before, _ := all[events.RoundBegun](t, n)
-	if a := h.agent("boss").mustCall(t, own, "child.begin", `{"child":"kid","task":"x"}`); a.Status != events.StatusError {
+	if a := h.agent("boss").mustCall(t, own, "child.begin", `{"child":"kid","task":"x"}`); a.Status != events.StatusDenied || a.Rule != "no_process" || !strings.Contains(a.Reason, "round.accept") {
 		t.Errorf("the call: %+v", a)
 	}
 	r, err := newRound("", rand.Reader)

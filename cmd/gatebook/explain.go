@@ -138,7 +138,7 @@ func saw(layer events.Layer, d events.CallDecided) string {
 	case events.LayerProfile:
 		return fmt.Sprintf("in effect %s (session %s, longtime %s)", orDash(d.Profile), orDash(f.SessionProfile), orDash(f.LongtimeProfile))
 	case events.LayerAncestors:
-		return fmt.Sprintf("above it %s; caused by round %s", orDash(f.Ancestors), orDash(string(f.CausedBy)))
+		return fmt.Sprintf("above it %s; left %s, denied %s; caused by round %s", orDash(f.Ancestors), orDash(f.ChildAllow), orDash(f.ChildDeny), orDash(string(f.CausedBy)))
 	default:
 		return ""
 	}

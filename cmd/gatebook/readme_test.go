@@ -226,7 +226,7 @@ func TestReadmeRefusals(t *testing.T) {
 	}
 	rules := found(t, `(?:deny|reject)\(events\.Layer(Engine|Round|Tool|Phase|Baseline|Role|Profile|Principal|Ancestors), (?:cmp.Or\(no.limit, )?"([a-z_]+) ?"`, "policy")
 	rules = append(rules, found(t, `deny\(events\.Layer(Decode), "([a-z_]+)"`, "policy")...)
-	for _, rule := range found(t, `g\.refuseRights\(.*, "([a-z_]+)", `, "policy") {
+	for _, rule := range slices.Concat(found(t, `g\.refuseRights\(.*, "([a-z_]+)", `, "policy"), found(t, `\{"([a-z_]+)", refuse\w+\}`, "policy")) {
 		rules = append(rules, "ancestors "+rule)
 	}
 	rules = append(rules, found(t, `layer: events\.Layer(\w+), rule: "([a-z_]+)"`, "policy")...)

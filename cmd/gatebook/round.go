@@ -18,7 +18,7 @@ import (
 )
 
 func (a *App) roundCommand() *cobra.Command {
-	cmd := group(&cobra.Command{Use: "round", Short: "Begin, end and list rounds"})
+	cmd := group(&cobra.Command{Use: "round", Short: "Begin, accept, end and list rounds"})
 	cmd.AddCommand(a.roundBeginCommand(), a.roundAcceptCommand(), a.roundEndCommand(), a.roundListCommand())
 	return cmd
 }
@@ -131,6 +131,11 @@ func (a *App) roundBegin(ctx context.Context, channel events.ChannelID, q roundB
 	case errors.Is(err, fs.ErrNotExist):
 	case err != nil:
 		return err
+	case was.Channel == "" && was.Round == "":
+		return fmt.Errorf("agent %s waits here for a round that the engine begins, or such a wait was broken off: %s goes on with it; to give it up delete %s",
+			q.Agent, a.command("round accept --agent "+string(q.Agent)), roundPath(dir, q.Agent))
+	case was.Channel == "":
+		return fmt.Errorf("agent %s has a round here that the engine began: %s", q.Agent, a.endHint(q.Agent))
 	case was.Channel != channel:
 		return fmt.Errorf("agent %s has a round here that channel %s began: %s", q.Agent, was.Channel, a.endHint(q.Agent))
 	default:
@@ -308,6 +313,10 @@ func (a *App) roundEnd(ctx context.Context, agent events.AgentID, q roundEnd) er
 	}
 	if a.flags.json {
 		return a.printJSON(answer)
+	}
+	if r.Channel == "" { // only the engine goes on with such a conversation
+		fmt.Fprintf(a.Out, "round %s ended: %s\n", answer.Round, answer.End)
+		return nil
 	}
 	fmt.Fprintf(a.Out, "round %s ended: %s; go on with --conversation %s\n", answer.Round, answer.End, answer.Conversation)
 	return nil

@@ -14,6 +14,7 @@ import (
 	"gatebook/events"
 	"gatebook/handlers/engine"
 	"gatebook/infra/datadir"
+	"gatebook/policy"
 )
 
 // roundAccept is the request of intent.<agent>.round.accept.
@@ -78,13 +79,19 @@ func (a *App) roundAccept(ctx context.Context, agent events.AgentID, wait time.D
 		}
 	case err != nil:
 		return err
-	case r.Round != "" || r.Channel != "":
+	case r.Round != "":
 		return a.hasOpenRound(agent, r.Round)
+	case r.Channel != "":
+		return fmt.Errorf("agent %s has a round here whose begin was not answered: %s asks again", agent, a.command("round begin --agent "+string(agent)))
 	}
+	fmt.Fprintf(a.Err, "gatebook: waiting up to %s for a round that a job or a parent of %s begins\n", wait, agent)
 	answer, err := a.acceptWithin(ctx, c, r, wait)
 	var no *problem
-	if errors.As(err, &no) {
+	if errors.As(err, &no) && (no.Code == "no_round" || no.Code == string(policy.CodeUnknownAgent)) {
 		return errors.Join(err, os.Remove(roundPath(dir, agent))) // this handle began nothing
+	}
+	if err == nil && answer.End != "" {
+		err = errors.Join(fmt.Errorf("the round %s that was accepted here before has ended: %s; ask again", answer.Round, answer.End), os.Remove(roundPath(dir, agent)))
 	}
 	if err != nil {
 		return err

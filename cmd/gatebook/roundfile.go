@@ -73,7 +73,8 @@ func readRound(dir *datadir.Dir, agent events.AgentID) (roundFile, error) {
 func (a *App) openRound(dir *datadir.Dir, agent events.AgentID) (roundFile, error) {
 	r, err := readRound(dir, agent)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && r.Round == "" {
-		return r, fmt.Errorf("agent %s has no round here: %s", agent, a.command("round begin --agent "+string(agent)))
+		return r, fmt.Errorf("agent %s has no round here: %s\nor, for one of a job or of a child: %s", agent,
+			a.command("round begin --agent "+string(agent)), a.command("round accept --agent "+string(agent)))
 	}
 	return r, err
 }

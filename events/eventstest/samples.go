@@ -146,7 +146,7 @@ func granted() events.CallDecided {
 // ofChild is a call of a child in a round that a round of its parent caused.
 func ofChild() events.CallDecided {
 	d := granted()
-	d.Facts = events.CallFacts{Phase: 2, Ancestors: "boss (role planner, longtime work)", CausedBy: ID[events.RoundID](6)}
+	d.Facts = events.CallFacts{Phase: 2, ChildAllow: "reading", ChildDeny: "writes", Ancestors: "boss (role planner, longtime work, left -, denied -)", CausedBy: ID[events.RoundID](6)}
 	return d
 }
 

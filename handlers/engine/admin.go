@@ -135,6 +135,10 @@ func (e *Engine) afterRelease(agent events.AgentID) {
 	e.cancelAgent(agent, errGone)
 	delete(e.away, agent)
 	e.offers.drop(agent, func(*offer) bool { return true })
+	for _, r := range e.offers.parked[agent] {
+		e.again = append(e.again, r) // to be refused
+	}
+	delete(e.offers.parked, agent)
 	e.again = append(e.again, closeReleased{agent})
 }
 

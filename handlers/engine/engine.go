@@ -348,6 +348,9 @@ func (e *Engine) settle(ctx context.Context, c *cycle) (durable int, err error) 
 }
 
 func (e *Engine) useCatalog(c *policy.Compiled) {
+	if e.time != nil && c != e.catalog { // what was not declared before was not missed
+		e.began = e.time.Last()
+	}
 	e.catalog = c
 	e.inForce.Store(c)
 }

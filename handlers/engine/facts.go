@@ -29,7 +29,7 @@ func roundFacts(row projections.RoundRow) policy.RoundFacts {
 	return policy.RoundFacts{
 		Round: row.Round, Agent: row.Agent, Conversation: row.Conversation, Channel: row.Channel,
 		HandleHash: row.HandleHash, Open: row.Open(), Ended: row.Ended, Deadline: deadline, Session: row.Session,
-		Principal: row.Principal, Steps: row.Steps, OpenCalls: row.OpenCalls,
+		Principal: row.Principal, CausedBy: row.CausedBy, Job: row.Job, Steps: row.Steps, OpenCalls: row.OpenCalls,
 	}
 }
 

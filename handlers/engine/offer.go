@@ -43,8 +43,8 @@ func newOffers() offers {
 }
 
 // take gives the offer that waits longest; nil for none.
-func (o *offers) take(agent events.AgentID) *offer {
-	o.drop(agent, func(one *offer) bool { return one.ended })
+func (o *offers) take(agent events.AgentID, now events.Instant) *offer {
+	o.drop(agent, func(one *offer) bool { return one.ended || one.until <= now })
 	list := o.waiting[agent]
 	if len(list) == 0 {
 		return nil
@@ -72,6 +72,22 @@ func (o *offers) drop(agent events.AgentID, fits func(*offer) bool) {
 		one.end("no_round", askAgain)
 		return true
 	}))
+}
+
+// stop ends everything that waits.
+func (o *offers) stop(reason string) {
+	for _, list := range o.waiting {
+		for _, one := range list {
+			one.end("stopped", reason)
+		}
+	}
+	for _, list := range o.parked {
+		for _, r := range list {
+			r.refuse("stopped", reason)
+		}
+	}
+	clear(o.waiting)
+	clear(o.parked)
 }
 
 // expire ends what has waited long enough.
@@ -125,12 +141,19 @@ func (a *AcceptRound) decide(e *Engine, c *cycle) (plan, error) {
 	switch {
 	case no != nil:
 		return reach(agentActor(a.Agent), policy.AccountAgents, "round.accept", string(a.Agent), *no, a.Answer), nil
+	case e.away.has(a.Agent, a.Connection) && a.Connection != "":
+		return plan{release: func(events.Record) { a.refuse("no_round", "your connection has ended") }}, nil
 	case begun != "": // asked again after a lost answer
 		return plan{release: func(events.Record) { e.answerAccepted(begun, true, a.Answer) }}, nil
 	case len(e.offers.waiting[a.Agent]) >= maxOffers:
 		return plan{release: func(events.Record) { a.refuse("busy", "too many processes of this agent wait for a round already") }}, nil
 	}
-	e.offers.drop(a.Agent, func(one *offer) bool { return one.handle == a.HandleHash })
+	e.offers.drop(a.Agent, func(one *offer) bool {
+		if one.handle == a.HandleHash {
+			one.end(string(policy.CodeConflict), "another request with this handle waits in the place of this one")
+		}
+		return one.ended
+	})
 	a.offer = &offer{handle: a.HandleHash, connection: a.Connection, until: c.now.Add(a.Wait.Duration()), answer: a.Answer}
 	e.offers.waiting[a.Agent] = append(e.offers.waiting[a.Agent], a.offer)
 	for _, r := range e.offers.parked[a.Agent] {
@@ -166,6 +189,7 @@ type CauseRound struct {
 	Answer  Answer
 
 	settled atomic.Bool // begun or withdrawn
+	told    bool        // it has its answer
 	offer   *offer      // taken for it
 }
 
@@ -181,10 +205,21 @@ func (r *CauseRound) refuse(code, reason string) {
 	} else if !r.settled.CompareAndSwap(false, true) {
 		return // withdrawn: nobody listens
 	}
-	r.Answer.send(refused(code, reason))
+	r.tell(refused(code, reason))
+}
+
+// tell answers once.
+func (r *CauseRound) tell(v any) {
+	if !r.told {
+		r.told = true
+		r.Answer.send(v)
+	}
 }
 
 func (r *CauseRound) decide(e *Engine, c *cycle) (plan, error) {
+	if r.Context.Err() != nil && r.offer == nil {
+		return plan{}, nil // nobody waits for it any more
+	}
 	begin := &BeginRound{Request: r.Request}
 	facts, err := begin.facts(c)
 	if err != nil {
@@ -192,10 +227,10 @@ func (r *CauseRound) decide(e *Engine, c *cycle) (plan, error) {
 	}
 	if no := policy.MayCause(c.catalog, r.Request, facts); no != nil {
 		r.offer.end("no_round", askAgain)
-		return reach(agentActor(r.By), policy.AccountAgents, policy.ToolChildBegin, string(r.Request.Agent), *no, r.Answer), nil
+		return reach(agentActor(r.By), policy.AccountAgents, policy.ToolChildBegin, string(r.Request.Agent), *no, r.tell), nil
 	}
 	if r.offer == nil {
-		o := e.offers.take(r.Request.Agent)
+		o := e.offers.take(r.Request.Agent, c.now)
 		if o == nil {
 			return e.park(r), nil
 		}
@@ -205,7 +240,7 @@ func (r *CauseRound) decide(e *Engine, c *cycle) (plan, error) {
 		}
 		r.offer = o
 	}
-	p, err := e.beginOffered(c, begin, r.offer, r.Answer)
+	p, err := e.beginOffered(c, begin, r.offer, r.tell)
 	p.cause = r.Because
 	return p, err
 }
@@ -239,9 +274,10 @@ func (e *Engine) beginOffered(c *cycle, begin *BeginRound, o *offer, also Answer
 		round := begin.Request.Round
 		p.actor = events.Engine()
 		if o.connection != "" { // it has attached, too
-			e.present[round] = presence{agent: p.agent, connection: o.connection}
+			e.attach(c, round, p.agent, o.connection)
 		}
 		p.release = func(events.Record) {
+			o.ended = true
 			e.answerAccepted(round, false, o.answer)
 			e.answerRound(round, false, also)
 		}
@@ -271,7 +307,7 @@ func (r *runJobs) decide(e *Engine, c *cycle) (plan, error) {
 	}
 	for _, job := range due {
 		if r.offer == nil {
-			r.agent, r.offer = job.Agent, e.offers.take(job.Agent)
+			r.agent, r.offer = job.Agent, e.offers.take(job.Agent, c.now)
 		}
 		if r.offer != nil && r.agent == job.Agent {
 			e.again = append(e.again, &runJobs{}) // the others

@@ -205,15 +205,19 @@ func (a *Attach) decide(e *Engine, c *cycle) (plan, error) {
 		return reach(agentActor(a.Agent), policy.AccountAgents, "attach", string(a.Round), *no, a.Answer), nil
 	}
 	// Now, and not at the release: the disconnect right behind it has to find it.
-	// A disconnect before it has come already.
-	p := presence{agent: a.Agent, connection: a.Connection}
-	if e.away.has(a.Agent, a.Connection) {
-		p.gone, p.since = true, c.now
-	}
-	e.present[a.Round] = p
+	e.attach(c, a.Round, a.Agent, a.Connection)
 	return plan{release: func(events.Record) {
 		e.answerRound(a.Round, true, a.Answer)
 	}}, nil
+}
+
+// attach notes who serves a round. The end of its connection may have come before.
+func (e *Engine) attach(c *cycle, round events.RoundID, agent events.AgentID, connection string) {
+	p := presence{agent: agent, connection: connection}
+	if e.away.has(agent, connection) {
+		p.gone, p.since = true, c.now
+	}
+	e.present[round] = p
 }
 
 // Disconnected says that an agent's connection is gone, as the server saw it.
@@ -227,12 +231,13 @@ func (Disconnected) intent() bool { return false }
 
 func (Disconnected) refuse(string, string) {}
 
-func (d Disconnected) decide(e *Engine, _ *cycle) (plan, error) {
+func (d Disconnected) decide(e *Engine, _ *cycle) (plan, error) { return e.change(d), nil }
+
+func (d Disconnected) note(e *Engine) {
 	e.offers.drop(d.Agent, func(o *offer) bool {
 		return d.Left == 0 || o.connection != "" && o.connection == d.Connection
 	})
 	e.away.add(d.Agent, d.Connection, d.Left)
-	return e.change(d), nil
 }
 
 func (d Disconnected) change(p presence, now events.Instant) presence {
@@ -252,10 +257,9 @@ func (Connected) intent() bool { return false }
 
 func (Connected) refuse(string, string) {}
 
-func (d Connected) decide(e *Engine, _ *cycle) (plan, error) {
-	e.away.remove(d.Agent, d.Connection)
-	return e.change(d), nil
-}
+func (d Connected) decide(e *Engine, _ *cycle) (plan, error) { return e.change(d), nil }
+
+func (d Connected) note(e *Engine) { e.away.remove(d.Agent, d.Connection) }
 
 func (d Connected) change(p presence, _ events.Instant) presence {
 	if p.agent == d.Agent && (p.connection == "" || p.connection == d.Connection) {
@@ -294,12 +298,15 @@ func (w away) has(agent events.AgentID, connection string) bool {
 
 // presenceChange is a command that changes who is present and records nothing.
 type presenceChange interface {
+	// note keeps it for who comes later.
+	note(*Engine)
 	change(p presence, now events.Instant) presence
 }
 
 // change is made when it is decided, as an attach is: nothing is recorded of it, so
 // nothing is waited for.
 func (e *Engine) change(d presenceChange) plan {
+	d.note(e)
 	for round, p := range e.present {
 		e.present[round] = d.change(p, e.time.Last())
 	}
@@ -312,6 +319,7 @@ func (e *Engine) due() ([]Command, error) {
 	if jumped != nil {
 		return []Command{noteJump{*jumped}}, nil
 	}
+	e.offers.expire(now)
 	if !e.health.OK() {
 		return nil, nil
 	}
@@ -319,7 +327,6 @@ func (e *Engine) due() ([]Command, error) {
 	if e.time.Held() {
 		return work, nil // expiry waits until a person accepts the clock
 	}
-	e.offers.expire(now)
 	for round, p := range e.present {
 		if p.gone && now.Sub(p.since) >= goneAfter {
 			work = append(work, closeRound{round: round, gone: true})

@@ -215,6 +215,7 @@ func (e *Engine) refuseWaiting(err error) error {
 		cmd.refuse("stopped", e.reason())
 	}
 	e.refuseAll()
+	e.offers.stop(e.reason())
 	if errors.Is(err, errDrained) {
 		return e.cfg.Store.Sync()
 	}

@@ -122,6 +122,8 @@ type Round struct {
 	Kind         events.PrincipalKind  `json:"kind"`
 	Requested    string                `json:"requested,omitzero"`
 	Profile      string                `json:"profile,omitzero"`
+	CausedBy     events.RoundID        `json:"caused_by,omitzero"`
+	Job          string                `json:"job,omitzero"`
 	Task         string                `json:"task,omitzero"`
 	Begun        events.Instant        `json:"begun"`
 	Ended        events.Instant        `json:"ended,omitzero"`
@@ -162,7 +164,7 @@ func (h *Handler) rounds(r request) any {
 			a.Rounds = append(a.Rounds, Round{
 				Round: row.Round, Agent: row.Agent, Conversation: row.Conversation, Channel: row.Channel,
 				Principal: row.Principal.ID, Kind: row.Principal.Kind, Requested: row.Requested, Profile: row.Session,
-				Task: row.Task.Text, Begun: row.Begun, Ended: row.Ended, End: row.End,
+				CausedBy: row.CausedBy, Job: row.Job, Task: row.Task.Text, Begun: row.Begun, Ended: row.Ended, End: row.End,
 				Steps: row.Steps, Open: row.OpenCalls, Seq: row.Seq,
 			})
 		}
@@ -172,9 +174,13 @@ func (h *Handler) rounds(r request) any {
 
 // Agent is one agent.
 type Agent struct {
-	Agent        events.AgentID `json:"agent"`
-	Role         string         `json:"role"`
-	Longtime     string         `json:"longtime_profile,omitzero"`
+	Agent    events.AgentID `json:"agent"`
+	Role     string         `json:"role"`
+	Longtime string         `json:"longtime_profile,omitzero"`
+	// Parent is set of a child; Allow and Deny are what that leaves it.
+	Parent       events.AgentID `json:"parent,omitzero"`
+	Allow        string         `json:"allow,omitzero"`
+	Deny         string         `json:"deny,omitzero"`
 	Released     bool           `json:"released,omitzero"`
 	Enrolled     events.Instant `json:"enrolled"`
 	LastActivity events.Instant `json:"last_activity,omitzero"`
@@ -207,6 +213,7 @@ func (h *Handler) agents(r request) any {
 		for _, row := range rows {
 			a.Agents = append(a.Agents, Agent{
 				Agent: row.Agent, Role: row.Role, Longtime: row.Longtime, Released: row.Released,
+				Parent: row.Parent, Allow: row.ChildAllow, Deny: row.ChildDeny,
 				Enrolled: row.Enrolled, LastActivity: row.LastActivity, OpenRounds: row.OpenRounds, Seq: row.Seq,
 			})
 		}

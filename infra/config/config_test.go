@@ -142,6 +142,7 @@ func TestFaults(t *testing.T) {
 		{"unknown keys, all of them", head + "roles:\n  a:\n    versoin: 1\n    grants:\n      - tool: file.read\n        path: [a]\nlimit: {}\n", "4:5 7:9 8:1"},
 		{"types, all of them", "schema: \"1\"\nphase: 2.0\nroles: [a]\nscopes:\n  x:\n    tools: file.read\nprofiles:\n  p:\n    tools: [1, true, null]\npeople:\n  a:\n    key: 12\n    operator: \"true\"\n",
 			"1:9 2:8 3:8 6:12 9:13 9:16 9:22 12:10 13:15"},
+		{"a bound of nothing", head + "roles:\n  a:\n    version: 1\n    grants: [{tool: file.read, max_per_round: 0}]\n", "5:47"},
 		{"R13 yes is no boolean", head + "people:\n  a:\n    operator: yes\n", "4:15"},
 		{"hexadecimal", "schema: 0x1\n", "1:9"},
 		{"times", head + "limits:\n  round_timeout: 3600\n  tool_time: 5\u00b5\n", "3:18 4:14"},

@@ -28,6 +28,9 @@ func (d *decoder) catalog(root *ast.MappingNode, c *policy.Catalog) {
 	d.value("", root, reflect.ValueOf(c).Elem())
 }
 
+// boundOfNothing is the limit whose 0 reads as none at all, and would be no limit.
+const boundOfNothing = "max_per_round"
+
 func (d *decoder) fault(n ast.Node, format string, args ...any) {
 	f := faultAt(n, fmt.Sprintf(format, args...))
 	f.File = d.file
@@ -110,6 +113,9 @@ func (d *decoder) entry(path, key string, v *ast.MappingValueNode, into reflect.
 		name, _ := fieldName(into.Type().Field(i))
 		if name == key {
 			d.value(at, v.Value, into.Field(i))
+			if name == boundOfNothing && into.Field(i).IsZero() {
+				d.fault(v.Value, "want at least 1; without the line there is no bound")
+			}
 			return
 		}
 		known = append(known, name)

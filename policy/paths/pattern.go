@@ -37,6 +37,8 @@ func ParsePattern(text string) (Pattern, error) {
 	plain := strings.NewReplacer(anyParts, "x", anyText, "x", slugText, "x").Replace(text)
 	p, err := Parse(plain)
 	switch {
+	case strings.ContainsAny(plain, "<>"): // or a misspelt one would stand for itself, and match nothing
+		return Pattern{}, fmt.Errorf("the pattern %s: the only name in angle brackets is %s", text, slugText)
 	case err != nil:
 		return Pattern{}, fmt.Errorf("the pattern %s names no path of a workspace: %w", text, err)
 	case p.Leaves() || p.Reserved() || p.String() != plain:

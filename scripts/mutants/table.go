@@ -146,7 +146,7 @@ var table = []mutant{
 	{
 		name: "paths-by-any", means: "one path that is granted is enough, whatever the other ones are",
 		file: "policy/rule.go", old: "return len(list) > 0 && !slices.ContainsFunc(list, outside)",
-		new: "return slices.ContainsFunc(paths, func(p Path) bool { return !outside(p) })",
+		new: "return slices.ContainsFunc(list, func(p paths.Path) bool { return !outside(p) })",
 		pkg: "./policy", test: "TestEveryPathMustBeGranted",
 	},
 	{
@@ -157,8 +157,8 @@ var table = []mutant{
 
 	// Children.
 	{
-		name: "session-leaks-to-child", means: "a parent's open round passes its profile to every round of a child",
-		file: "policy/ancestors.go", old: "\tif up.Longtime == \"\" && caused {", new: "\tif up.Longtime == \"\" || caused {",
+		name: "session-leaks-to-child", means: "a round of a child that its parent did not cause has the profile that the parent's round has",
+		file: "policy/ancestors.go", old: "\t\tup.facts.Round.Session = \"\" // it is not a round of its own\n", new: "",
 		pkg: "./policy", test: "TestChildRights",
 	},
 	{
@@ -178,8 +178,13 @@ var table = []mutant{
 	},
 	{
 		name: "only-the-parent-is-asked", means: "of several agents above only the nearest counts",
-		file: "policy/ancestors.go", old: "\tfor _, up := range a.Ancestors {\n\t\tif no := refuseAncestor(", new: "\tfor _, up := range a.Ancestors[:1] {\n\t\tif no := refuseAncestor(",
+		file: "policy/ancestors.go", old: "{\"\", refuseAncestors}, ", new: "",
 		pkg: "./policy", test: "TestRightsNeverExceedAnAncestors",
+	},
+	{
+		name: "cause-not-in-conditions", means: "a condition over who talks does not see who talked in the cause",
+		file: "policy/ancestors.go", old: "\tup.above, up.seen, up.createOnly = true, nil, false\n", new: "\tup.above, up.createOnly = true, false\n",
+		pkg: "./policy", test: "TestConditionsHoldDownTheLine",
 	},
 	{
 		name: "user-of-child-is-user", means: "who talks to a child is taken for a user of an agent of the catalog",

@@ -13,7 +13,6 @@ package child
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -192,7 +191,7 @@ func (d desk) runBegin(ctx context.Context, env tools.Env, a arguments) (any, er
 	task, _ := d.mask(a["task"])
 	answer := make(chan any, 1)
 	wish := &engine.CauseRound{
-		Context: ctx, By: env.Agent, Because: env.Cause, Answer: func(v any) { answer <- v },
+		Context: ctx, By: env.Agent, Because: env.Cause, Answer: once(answer),
 		Request: policy.RoundRequest{Agent: events.AgentID(a["child"]), Cause: env.Round, Task: events.Cut(task, policy.MaxTask)},
 	}
 	if err := d.loop.Submit(ctx, wish); err != nil {
@@ -203,7 +202,7 @@ func (d desk) runBegin(ctx context.Context, env tools.Env, a arguments) (any, er
 	case got = <-answer:
 	case <-ctx.Done():
 		if wish.Withdraw() {
-			return nil, errors.New("no process of the child offered to serve a round while the call waited; start one, which asks with round.accept")
+			return nil, &tools.Refused{Rule: "no_process", Reason: "no process of the child offered to serve a round while the call waited, and none began; start one, which asks with round.accept (gatebook round accept), then call again"}
 		}
 		got = <-answer // it has come true; the loop is about to say so
 	}
@@ -214,10 +213,20 @@ func (d desk) runBegin(ctx context.Context, env tools.Env, a arguments) (any, er
 	return roundResult{a["child"], round.Round, round.Conversation}, nil
 }
 
+// once takes the first answer and never holds up who gives it.
+func once(answer chan any) engine.Answer {
+	return func(v any) {
+		select {
+		case answer <- v:
+		default:
+		}
+	}
+}
+
 // ask gives a command to the loop and says whether it changed anything.
 func (d desk) ask(ctx context.Context, command func(engine.Answer) engine.Command) (changed bool, err error) {
 	answer := make(chan any, 1)
-	if err := d.loop.Submit(ctx, command(func(v any) { answer <- v })); err != nil {
+	if err := d.loop.Submit(ctx, command(once(answer))); err != nil {
 		return false, err
 	}
 	got := <-answer // it is decided, whatever becomes of the call
