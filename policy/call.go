@@ -73,7 +73,7 @@ type AgentFacts struct {
 	Enrolled bool // and not released
 	Longtime string
 	// Of a child: its role and its parent, what that leaves it, and who is above it,
-	// the parent first. Of an agent of the catalog all are empty.
+	// the parent first. Of an agent of the catalog its entry says the role.
 	Role                  string
 	Parent                events.AgentID
 	ChildAllow, ChildDeny string

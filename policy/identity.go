@@ -32,9 +32,9 @@ type Identity struct {
 }
 
 // Identities gives the identity of every key that may connect: of the agents
-// that are enrolled, not released, and in the catalog with the same key; of the
-// channels; of the children that are not released; of the people, who have one for each key. The approving key of
-// somebody who is no approver gives none.
+// that are enrolled, not released, and in the catalog with the same key, and of the
+// children that are not released; of the channels; of the people, who have one for
+// each key. The approving key of somebody who is no approver gives none.
 func Identities(c *Compiled, known []KnownAgent) map[events.PublicKey]Identity {
 	out := map[events.PublicKey]Identity{}
 	if c == nil {

@@ -49,7 +49,7 @@ func (s *State) Clear(t Trouble) {
 	delete(s.why, t)
 }
 
-// Why lists the troubles, worst names first by the alphabet; empty when healthy.
+// Why lists the troubles in the order of their names; empty when healthy.
 func (s *State) Why() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

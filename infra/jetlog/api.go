@@ -47,6 +47,10 @@ type apiError struct {
 	Description string `json:"description"`
 }
 
+// errIncomplete is a batch of which a member was refused before: nothing of it was
+// stored, and why is not known. Sizes are looked at before anything is sent.
+var errIncomplete = fmt.Errorf("%w: a part of the batch was not taken", events.ErrFull)
+
 // refusal is what e means for the book.
 func (e apiError) refusal() error {
 	means := events.ErrUnavailable
@@ -55,8 +59,8 @@ func (e apiError) refusal() error {
 		means = events.ErrConflict
 	case 10023, 10047, 10077, 10002, 10028: // no resources, store failed
 		means = events.ErrFull
-	case 10176: // the server cannot stage the batch on its disk
-		means = events.ErrFull
+	case 10176: // a member was not staged, mostly because the disk is full
+		means = errIncomplete
 	case 10054, 10097, 10199: // message, header, batch too large
 		means = events.ErrTooLarge
 	case 10060, 10065, 10109, 10174: // another stream, overlapping subjects, sealed, no atomic publish

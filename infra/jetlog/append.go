@@ -66,9 +66,9 @@ func (l *Log) send(ctx context.Context, after events.Seq, g group) result {
 			return doubt(err)
 		}
 	}
-	answers := l.await(ctx, first, len(g.records))
+	answers := l.await(ctx, first, g.answers())
 	if g.atomic {
-		return judgeBatch(context.Cause(ctx), answers, after)
+		return judgeBatch(context.Cause(ctx), answers, after, len(g.records))
 	}
 	return judgeSingles(context.Cause(ctx), answers, after)
 }

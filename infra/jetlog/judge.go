@@ -77,21 +77,20 @@ func judgeSingles(cause error, answers []answer, after events.Seq) result {
 	return r
 }
 
-// judgeBatch goes by the answer to the last message, the one that commits. The
-// members' answers only give the reason.
-func judgeBatch(cause error, answers []answer, after events.Seq) result {
+// judgeBatch goes by the answer to the last of n messages, the one that commits. That
+// to the first only gives the reason.
+func judgeBatch(cause error, answers []answer, after events.Seq, n int) result {
 	var reason error
-	n := len(answers)
-	for _, a := range answers[:n-1] {
+	for _, a := range answers[:len(answers)-1] {
 		reason = cmp.Or(reason, a.refused)
 	}
-	commit := answers[n-1]
+	commit := answers[len(answers)-1]
 	switch {
 	case !commit.came:
 		return doubt(errors.Join(silence(cause), reason))
 	case commit.odd != nil:
 		return doubt(commit.odd)
-	case commit.refused != nil && reason == nil && errors.Is(commit.refused, events.ErrFull):
+	case commit.refused != nil && reason == nil && errors.Is(commit.refused, events.ErrFull) && !errors.Is(commit.refused, errIncomplete):
 		// The store may have failed in the middle of the batch.
 		return doubt(commit.refused)
 	case commit.refused != nil:

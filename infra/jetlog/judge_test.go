@@ -15,6 +15,11 @@ func TestJudge(t *testing.T) {
 	staged := answer{came: true, staged: true}
 	refused := func(err error) answer { return answer{came: true, refused: err} }
 	odd := answer{came: true, odd: events.ErrSettings}
+	batchOf := func(n int) func(error, []answer, events.Seq) result {
+		return func(cause error, answers []answer, after events.Seq) result {
+			return judgeBatch(cause, answers, after, n)
+		}
+	}
 	full, conflict := refused(events.ErrFull), refused(events.ErrConflict)
 	for _, row := range []struct {
 		name    string
@@ -32,16 +37,19 @@ func TestJudge(t *testing.T) {
 		{"stored elsewhere", judgeSingles, []answer{ok(9)}, result{inDoubt: true, err: events.ErrConflict}},
 		{"another stream's answer", judgeSingles, []answer{ok(6), odd}, result{inDoubt: true, err: events.ErrSettings}},
 		{"no acknowledgement", judgeSingles, []answer{staged}, result{inDoubt: true, err: events.ErrConflict}},
-		{"a batch", judgeBatch, []answer{staged, staged, batch(8, 3)}, result{stored: 3}},
-		{"a rejected batch", judgeBatch, []answer{staged, conflict}, result{err: events.ErrConflict}},
-		{"a refused member says why", judgeBatch, []answer{full, refused(events.ErrUnavailable)}, result{err: events.ErrFull}},
-		{"a commit without an answer", judgeBatch, []answer{staged, {}}, result{inDoubt: true, err: events.ErrUnavailable}},
-		{"a member without an answer", judgeBatch, []answer{{}, batch(7, 2)}, result{stored: 2}},
-		{"no room at the commit", judgeBatch, []answer{staged, full}, result{inDoubt: true, err: events.ErrFull}},
-		{"stored elsewhere", judgeBatch, []answer{staged, batch(9, 2)}, result{inDoubt: true, err: events.ErrConflict}},
-		{"another count", judgeBatch, []answer{staged, batch(7, 1)}, result{inDoubt: true, err: events.ErrConflict}},
-		{"not committed", judgeBatch, []answer{staged, staged}, result{inDoubt: true, err: events.ErrConflict}},
-		{"another stream's answer", judgeBatch, []answer{staged, odd}, result{inDoubt: true, err: events.ErrSettings}},
+		{"a batch", batchOf(3), []answer{staged, batch(8, 3)}, result{stored: 3}},
+		{"a batch of one", batchOf(1), []answer{batch(6, 1)}, result{stored: 1}},
+		{"too few of a batch", batchOf(9), []answer{staged, batch(7, 2)}, result{inDoubt: true, err: events.ErrConflict}},
+		{"a rejected batch", batchOf(2), []answer{staged, conflict}, result{err: events.ErrConflict}},
+		{"a refused member says why", batchOf(2), []answer{full, refused(events.ErrUnavailable)}, result{err: events.ErrFull}},
+		{"a commit without an answer", batchOf(2), []answer{staged, {}}, result{inDoubt: true, err: events.ErrUnavailable}},
+		{"a member without an answer", batchOf(2), []answer{{}, batch(7, 2)}, result{stored: 2}},
+		{"a part was not taken", batchOf(2), []answer{staged, refused(errIncomplete)}, result{err: events.ErrFull}},
+		{"no room at the commit", batchOf(2), []answer{staged, full}, result{inDoubt: true, err: events.ErrFull}},
+		{"stored elsewhere", batchOf(2), []answer{staged, batch(9, 2)}, result{inDoubt: true, err: events.ErrConflict}},
+		{"another count", batchOf(2), []answer{staged, batch(7, 1)}, result{inDoubt: true, err: events.ErrConflict}},
+		{"not committed", batchOf(2), []answer{staged, staged}, result{inDoubt: true, err: events.ErrConflict}},
+		{"another stream's answer", batchOf(2), []answer{staged, odd}, result{inDoubt: true, err: events.ErrSettings}},
 	} {
 		got := row.judge(events.ErrUnavailable, row.answers, 5)
 		sameErr := got.err == nil && row.want.err == nil || row.want.err != nil && errors.Is(got.err, row.want.err)

@@ -34,12 +34,15 @@ func TestRejectedBatch(t *testing.T) {
 	change(t, nc, func(c *jetstream.StreamConfig) { c.MaxMsgSize = 2000 })
 	ok := eventstest.Decisions(t, 0, 3)
 	bad := []events.Record{ok[0][0], eventstest.Sized(t, 9, 4000), ok[0][1]}
-	outcome(t, l.Append(t.Context(), 0, [][]events.Record{ok[0], bad}), events.None, 0, events.ErrTooLarge)
+	// Which member was refused only the answer to the first says; nothing is stored.
+	first := []events.Record{bad[1], ok[0][0], ok[0][1]}
+	outcome(t, l.Append(t.Context(), 0, [][]events.Record{first, ok[0]}), events.None, 0, events.ErrTooLarge)
+	outcome(t, l.Append(t.Context(), 0, [][]events.Record{ok[0], bad}), events.None, 0, events.ErrFull)
 	wantLog(t, l)
 
 	// Of two batches the second is rejected: the first stays, whole.
 	thousand := eventstest.Decisions(t, 100, events.MaxBatchEvents)
-	outcome(t, l.Append(t.Context(), 0, [][]events.Record{thousand[0], bad}), events.Prefix, events.MaxBatchEvents, events.ErrTooLarge)
+	outcome(t, l.Append(t.Context(), 0, [][]events.Record{thousand[0], bad}), events.Prefix, events.MaxBatchEvents, events.ErrFull)
 	wantLog(t, l, thousand[0]...)
 	mustAppend(t, l, events.MaxBatchEvents, ok)
 }

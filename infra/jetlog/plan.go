@@ -105,9 +105,25 @@ func (g group) messages(id string, after events.Seq, reply func() string) []*nat
 		} else {
 			header = singleHeader(id, i, len(g.records), after)
 		}
-		out[i] = &nats.Msg{Subject: r.Subject, Reply: reply(), Header: header, Data: r.Body}
+		out[i] = &nats.Msg{Subject: r.Subject, Header: header, Data: r.Body}
+		if g.answered(i) {
+			out[i].Reply = reply()
+		}
 	}
 	return out
+}
+
+// answered says which messages the server answers: every single, and of a batch the
+// first and the last. Those between would only say that they are staged, or why not,
+// and then the last is refused too.
+func (g group) answered(i int) bool { return !g.atomic || i == 0 || i == len(g.records)-1 }
+
+// answers is how many answers come.
+func (g group) answers() int {
+	if g.atomic {
+		return min(2, len(g.records))
+	}
+	return len(g.records)
 }
 
 // singleHeader makes the server store single i only after sequence after+i, and

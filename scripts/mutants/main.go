@@ -9,9 +9,7 @@
 //	go run ./scripts/mutants --within 1m --seed X   as many as fit, in an order made of X
 //	go run ./scripts/mutants --jobs 4               so many at once, each in a copy of its own
 //
-// Start with the table in table.go; a new rule of the gate gets a row. Not there
-// yet, because what they change is not: a parent's session that leaks to a child,
-// a limit's condition that is skipped, and every way in but the channel's.
+// Start with the table in table.go; a new rule of the gate gets a row.
 //
 // What the command promises: the working tree is never touched. It exits with 1
 // where a change does not apply exactly once, because the code moved, where it
