@@ -63,6 +63,12 @@ func LookupBuiltin(name string) (Builtin, bool) {
 	return Builtin{}, false
 }
 
+// FindsPaths says whether the tool finds a path that no argument names.
+func FindsPaths(tool events.ToolKey) bool {
+	b, _ := LookupBuiltin(tool.Name)
+	return tool.Owner == OwnerBuiltin && b.Finds
+}
+
 // tierOf is the tier that counts: the closed list's, else what the wiring says,
 // else privileged.
 func tierOf(name string, said events.Tier) events.Tier {

@@ -176,7 +176,8 @@ func (l *limit) allPaths(list []paths.Path) bool {
 
 // denies says whether a rule that denies is about the call, and why where that is
 // not known. One that names paths or arguments is also about a call of which they are
-// not known, but for a path that the tool finds and asks about, and one with an expression about a call of which it gives no answer.
+// not known, but for a path that the tool finds and asks about; one with an expression
+// is also about a call of which that gives no answer.
 func (l *limit) denies(g *gate) (is bool, why string) {
 	if len(l.Exact) > 0 && len(g.req.Args) > 0 && !bytes.Equal(l.Exact, g.req.Args) {
 		return false, ""

@@ -73,7 +73,7 @@ func (k *Call) decide(e *Engine, c *cycle) (plan, error) {
 		}
 		return p, nil
 	}
-	if d.Decided.Verdict == events.Allow {
+	if policy.FindsPaths(k.Request.Tool) {
 		k.may = alsoMay(c.catalog, k.Request, facts)
 	}
 	d.Decided.Reason, _ = e.cfg.Redact.Text(d.Decided.Reason)

@@ -57,7 +57,8 @@ type Env struct {
 	// Now is engine time, for names that carry it.
 	Now events.Instant
 	// May says whether the call would have been allowed with one more path, that was
-	// not among its arguments. The error is a *[Refused].
+	// not among its arguments. The error is a *[Refused]. It is there for the tools that
+	// policy knows to find one, and nil for all others.
 	May func(paths.Path) error
 	// CreateOnly says that the call may make something new and MUST replace nothing:
 	// a tool that policy knows to promise that refuses where there is something.
