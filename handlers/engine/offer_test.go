@@ -129,10 +129,8 @@ func TestWithdrawnWish(t *testing.T) {
 	h := familyHouse(t, nil)
 	h.declare(t)
 	of := h.begin("one").Round
-	ctx, end := context.WithCancel(t.Context())
-	wish := cause(ctx, of)(func(any) { t.Error("it is answered") }).(*engine.CauseRound)
+	wish := cause(t.Context(), of)(func(any) { t.Error("it is answered") }).(*engine.CauseRound)
 	must(t, h.engine.Submit(t.Context(), wish))
-	end()
 	if !wish.Withdraw() {
 		t.Error("it came true without a process")
 	}
