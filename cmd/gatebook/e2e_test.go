@@ -295,15 +295,7 @@ func (h *house) agent(id events.AgentID, more ...nats.Option) *client {
 // begin begins a round of an agent for anna.
 func (h *house) begin(id events.AgentID) roundFile {
 	h.t.Helper()
-	c, err := h.app.channel(terminalChannel)
-	check(h.t, err)
-	defer c.close()
-	r, err := newRound(terminalChannel, rand.Reader)
-	check(h.t, err)
-	answer, err := askBegin(h.t.Context(), c, r, roundBegin{Agent: id, Sender: "anna"})
-	check(h.t, err)
-	r.Round = answer.Round
-	return r
+	return h.beginAs(id, "anna")
 }
 
 // call asks for a tool in a round.

@@ -165,16 +165,11 @@ func (a *AcceptRound) decide(e *Engine, c *cycle) (plan, error) {
 
 // answerAccepted tells a process which round it serves, and what for.
 func (e *Engine) answerAccepted(id events.RoundID, repeated bool, answer Answer) {
-	snap := e.cfg.Store.Snapshot()
-	defer snap.Close()
-	row, found, err := projections.RoundByID(snap, id)
-	if err != nil || !found {
-		answer.send(refused("unreadable", "the round cannot be read; gatebook doctor says more"))
-		return
-	}
-	a := answerOf(row, repeated)
-	a.Task, a.CausedBy, a.Job = row.Task.Text, row.CausedBy, row.Job
-	answer.send(a)
+	e.tellRound(id, answer, func(row projections.RoundRow) RoundAnswer {
+		a := answerOf(row, repeated)
+		a.Task, a.CausedBy, a.Job = row.Task.Text, row.CausedBy, row.Job
+		return a
+	})
 }
 
 // CauseRound is the wish of an agent, by an allowed call, that a round of a child of

@@ -83,8 +83,12 @@ func reach(who events.Actor, account policy.Account, action, subject string, no 
 	}
 }
 
-// answerRound tells a channel what the book says about a round.
+// answerRound tells who wished it what the book says about a round.
 func (e *Engine) answerRound(id events.RoundID, repeated bool, answer Answer) {
+	e.tellRound(id, answer, func(row projections.RoundRow) RoundAnswer { return answerOf(row, repeated) })
+}
+
+func (e *Engine) tellRound(id events.RoundID, answer Answer, say func(projections.RoundRow) RoundAnswer) {
 	snap := e.cfg.Store.Snapshot()
 	defer snap.Close()
 	row, found, err := projections.RoundByID(snap, id)
@@ -92,7 +96,7 @@ func (e *Engine) answerRound(id events.RoundID, repeated bool, answer Answer) {
 		answer.send(refused("unreadable", "the round cannot be read; gatebook doctor says more"))
 		return
 	}
-	answer.send(answerOf(row, repeated))
+	answer.send(say(row))
 }
 
 func answerOf(row projections.RoundRow, repeated bool) RoundAnswer {
