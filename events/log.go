@@ -31,6 +31,16 @@ type Log interface {
 	// A cancelled ctx is an append in doubt unless nothing was sent.
 	Append(ctx context.Context, after Seq, decisions [][]Record) error
 
+	// Ahead tells with which decisions the next append, right after sequence
+	// after, is going to begin, while the one before it may still be on its way. A
+	// log can prepare what does not make it part of the book; it may also do
+	// nothing. The next append need not keep to it, and its outcome is as if
+	// nothing had been told.
+	//
+	// Ahead MUST be called from one goroutine at a time, may run beside Append, does
+	// not wait, and keeps the decisions.
+	Ahead(after Seq, decisions [][]Record)
+
 	// Read yields the records from a sequence on, in order, up to the last one
 	// at the time of the call, and stops at the first error, which it yields
 	// with a zero Record. A missing sequence is [ErrGap]. Safe for concurrent use.

@@ -140,6 +140,9 @@ func profiled(path string, do func() error) (err error) {
 // only.
 type oneByOne struct{ currentBook }
 
+// Ahead does nothing: singles cannot be prepared.
+func (oneByOne) Ahead(events.Seq, [][]events.Record) {}
+
 // Append sends pipelined singles.
 func (o oneByOne) Append(ctx context.Context, after events.Seq, decisions [][]events.Record) error {
 	var singles [][]events.Record

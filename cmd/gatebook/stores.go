@@ -201,6 +201,8 @@ func (c currentBook) Append(ctx context.Context, after events.Seq, d [][]events.
 	return c.s.book().Append(ctx, after, d)
 }
 
+func (c currentBook) Ahead(after events.Seq, d [][]events.Record) { c.s.book().Ahead(after, d) }
+
 func (c currentBook) Read(ctx context.Context, from events.Seq) iter.Seq2[events.Record, error] {
 	return c.s.book().Read(ctx, from)
 }

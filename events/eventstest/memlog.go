@@ -41,6 +41,12 @@ type MemLog struct {
 	faults  []Fault
 	before  func(ctx context.Context, after events.Seq, decisions [][]events.Record) *Fault
 	down    bool
+	told    toldDecisions
+}
+
+type toldDecisions struct {
+	after     events.Seq
+	decisions [][]events.Record
 }
 
 // NewMemLog is an empty log of the given incarnation.
@@ -98,6 +104,20 @@ func (l *MemLog) Append(ctx context.Context, after events.Seq, decisions [][]eve
 		return nil
 	}
 	return l.store(after, decisions)
+}
+
+// Ahead is events.Log's. Nothing can be prepared here.
+func (l *MemLog) Ahead(after events.Seq, decisions [][]events.Record) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.told = toldDecisions{after, decisions}
+}
+
+// Told gives what [MemLog.Ahead] was told last.
+func (l *MemLog) Told() (after events.Seq, decisions [][]events.Record) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.told.after, l.told.decisions
 }
 
 func (l *MemLog) nextFault(ctx context.Context, after events.Seq, decisions [][]events.Record) *Fault {

@@ -33,6 +33,7 @@ func TestLog(t *testing.T, store Store) {
 		{"reading starts and stops anywhere", middle},
 		{"more than one batch in one append", manyBatches},
 		{"a cancelled append stores nothing", cancelled},
+		{"what was told ahead binds no append", toldAhead},
 		{"a reader beside a writer sees whole decisions without gaps", beside},
 	} {
 		t.Run(law.name, func(t *testing.T) { law.test(t, store(t)) })
@@ -108,6 +109,35 @@ func oneOfHundred(t *testing.T, open func() events.Log) {
 	if st := state(t, logs[0]); st.Messages != uint64(st.Last) || st.Last < 2 || st.Last > 13 {
 		t.Errorf("after one winner: %+v", st)
 	}
+}
+
+// toldAhead appends what was told, more, less, and something else.
+func toldAhead(t *testing.T, open func() events.Log) {
+	log, other := open(), open()
+	var want []events.Record
+	for i, told := range [][]int{{1, 1, 1}, {12}, {2, 3}, {10, 1, 1}} {
+		for j, sizes := range [][]int{told, append(slices.Clone(told), 2, 4), told[:1], {1}, {11, 5}} {
+			decisions := Decisions(t, 1000*i+100*j, sizes...)
+			for n := range sizes {
+				log.Ahead(seqOf(want), decisions[:n+1])
+			}
+			switch j {
+			case 2: // more was told than is appended
+				log.Ahead(seqOf(want), append(slices.Clone(decisions), Decisions(t, 1000*i+100*j+50, 9)...))
+			case 3, 4: // something else was, at another end too
+				log.Ahead(seqOf(want)+1, Decisions(t, 1000*i+100*j+50, 7))
+				log.Ahead(seqOf(want), Decisions(t, 1000*i+100*j+60, 3, 9))
+			}
+			mustAppend(t, log, seqOf(want), decisions)
+			want = append(want, slices.Concat(decisions...)...)
+		}
+		log.Ahead(seqOf(want), Decisions(t, 1000*i+900, 12))
+		last := Decisions(t, 1000*i+950, 2)
+		mustAppend(t, other, seqOf(want), last)
+		wantFailure(t, log.Append(t.Context(), seqOf(want), Decisions(t, 1000*i+900, 12, 1)), events.ErrConflict)
+		want = append(want, last[0]...)
+	}
+	checkLog(t, other, want)
 }
 
 func together(t *testing.T, open func() events.Log) {

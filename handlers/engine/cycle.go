@@ -60,6 +60,7 @@ type cycle struct {
 	count   int
 	bytes   int
 	full    bool       // something did not fit
+	told    int        // how many of its events the log was told ahead
 	looks   int        // how often more was decided into it that waited already
 	answer  chan error // of the append
 	failed  error      // the answer, once landed
@@ -99,6 +100,15 @@ func (e *Engine) land(err error) *cycle {
 	c := e.flying
 	c.failed, e.flying = err, nil
 	return c
+}
+
+// prepare tells the log what of the open cycle is decided, while another flies: then
+// less is left to send. A few events are no work.
+func (e *Engine) prepare() {
+	if c := e.open; c != nil && e.flying != nil && c.count > c.told && c.count > events.MaxSingles {
+		c.told = c.count
+		e.log.Ahead(c.after, c.decisions())
+	}
 }
 
 // takeBack drops a cycle of which nothing was sent; its commands come first.

@@ -301,6 +301,7 @@ func (e *Engine) decide(work []Command) error {
 // cycle at a time; what comes meanwhile is decided into the next. What waits
 // already is decided first: an append costs the same for few events and for many.
 func (e *Engine) commit(ctx context.Context, landed *cycle) {
+	e.prepare()
 	if e.flying != nil || e.open == nil || landed != nil && landed.failed != nil {
 		return
 	}

@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"slices"
@@ -200,6 +201,34 @@ func TestDueInFlight(t *testing.T) {
 			t.Errorf("the round ended: %+v", end)
 		}
 	})
+}
+
+// While an append is on its way the log is told how the next one begins, and that one
+// keeps to it.
+func TestToldInFlight(t *testing.T) {
+	f := inFlight(t, nil)
+	for i := range 12 {
+		key := fmt.Sprint("more", i)
+		f.early = append(f.early, f.send(call(f.two.Round, "two", key, key, f.probe)))
+	}
+	after, told := f.log.Told()
+	for len(told) < 13 {
+		yield(t)
+		after, told = f.log.Told()
+	}
+	f.landAll(t)
+	f.house.close()
+	want := slices.Concat(told...)
+	for r, err := range f.log.Read(t.Context(), after+1) {
+		must(t, err)
+		if r.Subject != want[0].Subject || !bytes.Equal(r.Body, want[0].Body) {
+			t.Fatalf("event %d is not the one that was told: %s", r.Seq, r.Body)
+		}
+		if want = want[1:]; len(want) == 0 {
+			return
+		}
+	}
+	t.Errorf("%d events that were told are missing", len(want))
 }
 
 // landAll lets everything end well.

@@ -57,7 +57,26 @@ func (l *Log) send(ctx context.Context, after events.Seq, g group) result {
 		return result{err: fmt.Errorf("%w: the connection is %s", events.ErrUnavailable, l.nc.Status())}
 	}
 	first := l.token + 1
-	for i, m := range g.messages(l.id(first), after, l.reply) {
+	if r := l.publish(after, &g); r.err != nil {
+		return r
+	}
+	answers := l.await(ctx, first, g.answers())
+	if g.atomic {
+		return judgeBatch(context.Cause(ctx), answers, after, len(g.records))
+	}
+	return judgeSingles(context.Cause(ctx), answers, after)
+}
+
+// publish sends the messages of g but those that were sent ahead. Its result says
+// nothing where all left.
+func (l *Log) publish(after events.Seq, g *group) result {
+	l.ahead.mu.Lock()
+	defer l.ahead.mu.Unlock()
+	var id string
+	if id, g.sent = l.take(after, *g); id == "" {
+		id = l.id(strconv.FormatUint(l.token+1, 36))
+	}
+	for i, m := range g.messages(id, after, l.reply) {
 		if err := l.nc.PublishMsg(m); err != nil {
 			err = fmt.Errorf("%w: %w", events.ErrUnavailable, err)
 			if i == 0 && unsent(err) {
@@ -66,11 +85,7 @@ func (l *Log) send(ctx context.Context, after events.Seq, g group) result {
 			return doubt(err)
 		}
 	}
-	answers := l.await(ctx, first, g.answers())
-	if g.atomic {
-		return judgeBatch(context.Cause(ctx), answers, after, len(g.records))
-	}
-	return judgeSingles(context.Cause(ctx), answers, after)
+	return result{}
 }
 
 // unsent tells whether a message that failed with err cannot have left.
@@ -84,10 +99,10 @@ func (l *Log) reply() string {
 	return l.inbox + "." + strconv.FormatUint(l.token, 36)
 }
 
-// id names the group whose first message has the given token. The inbox is
-// unique, so the id is.
-func (l *Log) id(token uint64) string {
-	return l.inbox[strings.LastIndexByte(l.inbox, '.')+1:] + "-" + strconv.FormatUint(token, 36)
+// id names a group by what no other of this Log is named. The inbox is unique, so
+// the id is.
+func (l *Log) id(name string) string {
+	return l.inbox[strings.LastIndexByte(l.inbox, '.')+1:] + "-" + name
 }
 
 // await collects n answers, by the order of their messages, until ctx ends. Those

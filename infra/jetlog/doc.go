@@ -11,6 +11,10 @@
 //     pipelined singles each also names the one before it: if that one was
 //     refused because another writer was first, the later ones are refused too,
 //     even where their sequence fits again by chance.
+//   - The first members of an atomic batch may go out before its append
+//     ([Log.Ahead]): the server stores them aside. Only Append sends the last
+//     member, which makes them part of the book, and only where its records begin
+//     with those.
 //   - It never retries. What it cannot know it calls in doubt; then [Log.Last]
 //     reads from the leader. A record that is not there may still arrive late,
 //     but the next append that expects the same end decides it: of the two

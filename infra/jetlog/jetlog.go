@@ -32,13 +32,15 @@ type Config struct {
 	Timeout time.Duration
 }
 
-// Log is the book in one stream. Append is for one goroutine at a time; the
-// other methods are safe for concurrent use.
+// Log is the book in one stream. Append and Ahead are each for one goroutine at a
+// time; the other methods are safe for concurrent use.
 type Log struct {
 	nc      *nats.Conn
 	stream  string
 	inc     events.Incarnation
 	timeout time.Duration
+
+	ahead ahead
 
 	// The rest belongs to Append.
 	inbox   string // answers arrive at <inbox>.<token>
@@ -56,6 +58,7 @@ func Open(ctx context.Context, nc *nats.Conn, cfg Config) (*Log, error) {
 	l := &Log{
 		nc: nc, stream: cmp.Or(cfg.Stream, "BOOK_main"), timeout: cmp.Or(cfg.Timeout, 5*time.Second),
 		inbox: nc.NewInbox(), answers: make(chan *nats.Msg, 2*events.MaxBatchEvents),
+		ahead: ahead{hints: make(chan hint, 1), done: make(chan struct{})},
 	}
 	if strings.ContainsAny(l.stream, " .*>/\\\t\r\n") {
 		return nil, fmt.Errorf("%w: %s cannot name a stream", events.ErrSettings, events.Quote(l.stream))
@@ -77,11 +80,16 @@ func Open(ctx context.Context, nc *nats.Conn, cfg Config) (*Log, error) {
 	if err != nil {
 		return nil, fmt.Errorf("open stream %s: %w: %w", l.stream, events.ErrUnavailable, err)
 	}
+	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
+	l.ahead.stop = stop
+	go l.sendAhead(ctx) // ends with Close
 	return l, nil
 }
 
 // Close stops listening for answers. No append may follow.
 func (l *Log) Close() error {
+	l.ahead.stop()
+	<-l.ahead.done
 	if err := l.sub.Unsubscribe(); err != nil && !errors.Is(err, nats.ErrConnectionClosed) {
 		return fmt.Errorf("close stream %s: %w", l.stream, err)
 	}

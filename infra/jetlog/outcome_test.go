@@ -109,7 +109,7 @@ func TestLateAnswers(t *testing.T) {
 	l := openLog(t, connect(t, startServer(t, nil)), making())
 	decisions := eventstest.Decisions(t, 0, 1, 1, 1)
 	// An append that was given up: its answers are never waited for.
-	for _, m := range (group{records: slices.Concat(decisions...)}).messages(l.id(1), 0, l.reply) {
+	for _, m := range (group{records: slices.Concat(decisions...)}).messages(l.id("1"), 0, l.reply) {
 		if err := l.nc.PublishMsg(m); err != nil {
 			t.Fatal(err)
 		}
@@ -201,7 +201,7 @@ func TestFencedInTheMiddleOfSingles(t *testing.T) {
 	replaced, other := openLog(t, connect(t, s), making()), openLog(t, connect(t, s), Config{})
 	decisions := eventstest.Decisions(t, 0, 1, 1, 1, 1)
 	g := group{records: slices.Concat(decisions...)}
-	messages := g.messages(replaced.id(1), 0, replaced.reply)
+	messages := g.messages(replaced.id("1"), 0, replaced.reply)
 	publish := func(messages ...*nats.Msg) {
 		t.Helper()
 		for _, m := range messages {

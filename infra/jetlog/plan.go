@@ -18,6 +18,7 @@ const headerRoom = 512
 type group struct {
 	records []events.Record
 	atomic  bool
+	sent    int // of an atomic batch: the first members, which the server has already
 }
 
 // plan divides decisions into groups. Everything is checked here, before the
@@ -49,13 +50,13 @@ func batches(decisions [][]events.Record) []group {
 	for _, decision := range decisions {
 		n := bodies(decision)
 		if len(batch)+len(decision) > events.MaxBatchEvents || size+n > events.MaxBatchBytes {
-			groups = append(groups, group{batch, len(batch) > 1})
+			groups = append(groups, group{records: batch, atomic: len(batch) > 1})
 			batch, size = nil, 0
 		}
 		batch = append(batch, decision...)
 		size += n
 	}
-	return append(groups, group{batch, len(batch) > 1})
+	return append(groups, group{records: batch, atomic: len(batch) > 1})
 }
 
 func checkDecision(decision []events.Record, maxPayload int64) error {
@@ -94,36 +95,41 @@ func isSubject(s string) bool {
 	return ok && len(tokens) == 3
 }
 
-// messages makes the messages of g. Each has a reply of its own. id names the
-// group in headers and is never used again.
+// messages makes the messages of g that are not sent yet. Each has a reply of its
+// own. id names the group in headers and is never used again.
 func (g group) messages(id string, after events.Seq, reply func() string) []*nats.Msg {
-	out := make([]*nats.Msg, len(g.records))
-	for i, r := range g.records {
+	out := make([]*nats.Msg, len(g.records)-g.sent)
+	for i := g.sent; i < len(g.records); i++ {
+		r := g.records[i]
 		var header nats.Header
 		if g.atomic {
 			header = batchHeader(id, i, len(g.records), after)
 		} else {
 			header = singleHeader(id, i, len(g.records), after)
 		}
-		out[i] = &nats.Msg{Subject: r.Subject, Header: header, Data: r.Body}
+		m := &nats.Msg{Subject: r.Subject, Header: header, Data: r.Body}
 		if g.answered(i) {
-			out[i].Reply = reply()
+			m.Reply = reply()
 		}
+		out[i-g.sent] = m
 	}
 	return out
 }
 
 // answered says which messages the server answers: every single, and of a batch the
-// first and the last. Those between would only say that they are staged, or why not,
-// and then the last is refused too.
+// first, where it was not sent ahead, and the last. Those between would only say that
+// they are staged, or why not, and then the last is refused too.
 func (g group) answered(i int) bool { return !g.atomic || i == 0 || i == len(g.records)-1 }
 
 // answers is how many answers come.
 func (g group) answers() int {
-	if g.atomic {
-		return min(2, len(g.records))
+	switch {
+	case !g.atomic:
+		return len(g.records)
+	case g.sent > 0:
+		return 1
 	}
-	return len(g.records)
+	return min(2, len(g.records))
 }
 
 // singleHeader makes the server store single i only after sequence after+i, and
