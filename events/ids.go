@@ -38,6 +38,8 @@ type (
 	RoundID string
 	// CallID is a ULID, made by the engine.
 	CallID string
+	// ReviewID is a ULID, made by the engine.
+	ReviewID string
 	// Digest is a SHA-256 in 64 lower-case hexadecimal digits.
 	Digest string
 	// MAC is an HMAC-SHA256 under a key of the data folder, written like a
@@ -81,7 +83,7 @@ func ParsePersonID(s string) (PersonID, error) { return PersonID(s), checkName("
 
 // ULIDForm is any identifier written as a canonical ULID.
 type ULIDForm interface {
-	EventID | WriterID | Incarnation | ConversationID | RoundID | CallID
+	EventID | WriterID | Incarnation | ConversationID | RoundID | CallID | ReviewID
 }
 
 // ParseULID takes a ULID in its canonical spelling only: 26 characters, upper

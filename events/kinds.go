@@ -27,6 +27,11 @@ const (
 	KindCallDecided        Kind = "call.decided"
 	KindCallReleased       Kind = "call.released"
 	KindCallCompleted      Kind = "call.completed"
+	KindReviewRequested    Kind = "review.requested"
+	KindReviewApproved     Kind = "review.approved"
+	KindReviewRefused      Kind = "review.refused"
+	KindReviewExpired      Kind = "review.expired"
+	KindReviewCancelled    Kind = "review.cancelled"
 	KindEngineStarted      Kind = "engine.started"
 	KindCatalogLoaded      Kind = "catalog.loaded"
 	KindPhaseChanged       Kind = "phase.changed"
@@ -70,6 +75,11 @@ var kinds = kindSet{
 	KindCallDecided:        of[CallDecided](EntityAgent, 1),
 	KindCallReleased:       of[CallReleased](EntityAgent, 1),
 	KindCallCompleted:      of[CallCompleted](EntityAgent, 1),
+	KindReviewRequested:    of[ReviewRequested](EntityReview, 1),
+	KindReviewApproved:     of[ReviewApproved](EntityReview, 1),
+	KindReviewRefused:      of[ReviewRefused](EntityReview, 1),
+	KindReviewExpired:      of[ReviewExpired](EntityReview, 1),
+	KindReviewCancelled:    of[ReviewCancelled](EntityReview, 1),
 	KindEngineStarted:      of[EngineStarted](EntityEngine, 1),
 	KindCatalogLoaded:      of[CatalogLoaded](EntityEngine, 1),
 	KindPhaseChanged:       of[PhaseChanged](EntityEngine, 1),

@@ -41,6 +41,8 @@ type CallRequest struct {
 	Paths []paths.Path
 	// Malformed, where not nil, makes the verdict reject.
 	Malformed *Malformed
+	// Unstageable says that there is no room to keep the call until a person decides.
+	Unstageable bool
 	// Unredactable says that the arguments could not be redacted, Unkept that
 	// their text could not be kept: either way the record would not be whole, and
 	// the verdict is deny.
@@ -65,6 +67,9 @@ type CallFacts struct {
 	PhaseSet int
 	Tool     ToolFacts
 	Prior    PriorCall
+	// SameStaged is the agent's call of this tool with these arguments that waits for a
+	// person; it need not be known of a tool that [Compiled.MayStage] says no of.
+	SameStaged events.CallID
 }
 
 // AgentFacts are what the views say about an agent.
@@ -97,6 +102,7 @@ type RoundFacts struct {
 	Principal    events.Principal
 	Steps        int64 // calls decided so far
 	OpenCalls    int64 // allowed or staged, not ended
+	Staged       int64 // of them those that wait for a person
 	Used         int64 // allowed calls of the tool that is asked for, but for those that it refused
 	// Causes are the rounds that led to this one, the nearest first.
 	Causes []CauseFacts
@@ -140,6 +146,7 @@ var gateLayers = [...]struct {
 	{events.LayerProfile, []func(*gate) *refused{refuseProfile}},
 	{events.LayerPrincipal, []func(*gate) *refused{refusePrincipal}},
 	{events.LayerAncestors, []func(*gate) *refused{refuseAncestors, refuseChildPolicy}},
+	{events.LayerStaging, []func(*gate) *refused{refuseStaging}},
 }
 
 // Layers are the layers that [DecideCall] asks, in its order: the one that a
@@ -182,10 +189,12 @@ type gate struct {
 	free    bool      // the key was looked up and no call has it
 	phase   int
 	tier    events.Tier
-	deep    bool   // the tool acts on what is below a path, too
-	finds   bool   // and asks about one that it finds
-	above   bool   // it is an agent above the caller that is asked
-	profile string // in effect
+	deep    bool     // the tool acts on what is below a path, too
+	finds   bool     // and asks about one that it finds
+	above   bool     // it is an agent above the caller that is asked
+	release bool     // a person approved the call, and it is asked about again
+	found   *staging // what in its arguments makes it wait for a person; nil for nothing
+	profile string   // in effect
 	// createOnly says that a grant that covers the call lets it replace nothing.
 	createOnly bool
 	agent      Agent
@@ -302,6 +311,8 @@ const KeyTime = 24 * time.Hour
 func refuseKey(g *gate) *refused {
 	prior, round := g.facts.Prior, g.facts.Round
 	switch {
+	case g.release: // its key is its own
+		return nil
 	case prior.Call == "", !round.Open && g.facts.Now.Sub(round.Ended) > KeyTime:
 		g.free = true
 		return nil
@@ -314,7 +325,7 @@ func refuseKey(g *gate) *refused {
 }
 
 func refuseEnded(g *gate) *refused {
-	if !g.facts.Round.Open {
+	if !g.facts.Round.Open && !g.release {
 		return deny(events.LayerRound, "ended", "round "+string(g.req.Round)+" has ended; a call needs an open round: let the channel begin a new one")
 	}
 	return nil
@@ -324,7 +335,7 @@ func refuseEnded(g *gate) *refused {
 const MaxOpenCalls = 64
 
 func refuseOpenCalls(g *gate) *refused {
-	if g.facts.Round.OpenCalls >= MaxOpenCalls {
+	if g.facts.Round.OpenCalls >= MaxOpenCalls && !g.release {
 		return deny(events.LayerRound, "open_calls", fmt.Sprintf("%d calls of this round have not ended; wait for one of them", g.facts.Round.OpenCalls))
 	}
 	return nil
@@ -402,20 +413,6 @@ func refuseProfile(g *gate) *refused {
 	return nil
 }
 
-func refuseBaseline(g *gate) *refused {
-	if l, why := g.c.baseline.denial(g); l != nil {
-		return deny(events.LayerBaseline, "deny", fmt.Sprintf("%sthe catalog denies %s to everybody", because(why), l))
-	}
-	return nil
-}
-
-func refusePrivate(g *gate) *refused {
-	if g.c.catalog.Tools[g.req.Tool.Name].Private && g.facts.Round.Principal.Kind != events.PrincipalInternal {
-		return deny(events.LayerBaseline, "private", g.name()+" is private: only a job's round (kind internal) may use it")
-	}
-	return nil
-}
-
 // refusePrincipal asks the policies for the kind, the principal and the channel
 // of the round; all that there are hold.
 func refusePrincipal(g *gate) *refused {
@@ -479,8 +476,10 @@ func (g *gate) decided(no *refused) events.CallDecided {
 	}
 	if no == nil {
 		d.Facts.CreateOnly = g.createOnly
-	} else {
-		d.Verdict, d.Layer, d.Rule, d.Reason = no.verdict, no.layer, events.Cut(no.rule, events.MaxName), events.Cut(no.reason, maxReason)
+		return d
+	}
+	d.Verdict, d.Layer, d.Rule, d.Reason = no.verdict, no.layer, events.Cut(no.rule, events.MaxName), events.Cut(no.reason, maxReason)
+	if no.verdict != events.Stage { // that may still run
 		d.Arguments = refusedArguments(d.Arguments)
 	}
 	return d

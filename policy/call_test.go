@@ -204,6 +204,9 @@ func TestLayersAreAskedInOrder(t *testing.T) {
 			f.Agent.Ancestors = []AncestorFacts{{Agent: "bob", Enrolled: true, Longtime: "work"}}
 		},
 		events.LayerProfile: func(_ *Catalog, _ *CallRequest, f *CallFacts) { f.Round.Session = NoProfile },
+		events.LayerStaging: func(c *Catalog, _ *CallRequest, _ *CallFacts) {
+			c.Tools = map[string]Tool{"file.write": {Staging: StagingApprove}}
+		},
 	}
 	if len(breaks) != len(Layers()) {
 		t.Fatalf("the layers are %v", Layers())

@@ -1,3 +1,24 @@
+// Package policy says what may happen: the catalog and its rules, and the
+// decisions on calls, rounds, agents and catalogs.
+//
+// Start with [Catalog] and [Compile], then [DecideCall], [BeginRound] and
+// [Compare]. Every function is pure: it sees its arguments, reads no clock, does
+// no IO, and gives the same answer for the same input. A refusal is an answer,
+// not an error.
+//
+// What the package promises:
+//
+//   - Narrow only. A call is allowed when every layer allows it. The order of
+//     rules never changes a verdict, deny wins, and an unknown value, an error
+//     or an exceeded limit gives the narrowest result.
+//   - The first layer that refuses is the one reported, with the rule and a
+//     reason a person understands.
+//
+// The layers in force are 1 decode, 2 round, 3 tool, 4 phase, 5 baseline, 6 role,
+// 7 profile, 8 principal, 9 ancestors and 13 staging; the others (DESIGN, section 8) put themselves
+// behind them without a change to these.
+//
+// go-json-experiment/json is here for its strictness and the RFC 8785 form.
 package policy
 
 import (
@@ -50,6 +71,8 @@ type Baseline struct {
 type Tool struct {
 	// Private keeps it for rounds whose principal is internal.
 	Private bool `json:"private,omitzero"`
+	// Staging is auto, also where absent, or approve: each call waits for a person.
+	Staging Staging `json:"staging,omitzero"`
 }
 
 // Profile is a named set of rights: the union of its scopes, its tools and the
@@ -98,6 +121,9 @@ type Role struct {
 	Grants  []Rule `json:"grants,omitzero"`
 	// MayDeclare are the roles that a child of such an agent may have.
 	MayDeclare []string `json:"may_declare,omitzero"`
+	// Approve are the tools of which each call of such an agent, or of an agent below
+	// it, waits for a person.
+	Approve []string `json:"approve,omitzero"`
 }
 
 // Agent is an agent's entry.
@@ -175,6 +201,8 @@ type Limits struct {
 	QueuedCalls int `json:"queued_calls,omitzero"`
 	// RunningTools is how many tools of one agent run at once (16).
 	RunningTools int `json:"running_tools,omitzero"`
+	// ReviewTime is how long a staged call waits for a person (24 hours).
+	ReviewTime events.Micros `json:"review_time_us,omitzero"`
 }
 
 // Fault is one thing wrong in a catalog. Path is where, as keys joined by

@@ -103,6 +103,7 @@ func (d *diff) all(a, b Catalog) {
 	x, y := d.old.Limits(), d.next.Limits()
 	d.limit("limits.round_timeout", int64(x.RoundTimeout), int64(y.RoundTimeout), true)
 	d.limit("limits.tool_time", int64(x.ToolTime), int64(y.ToolTime), true)
+	d.limit("limits.review_time", int64(x.ReviewTime), int64(y.ReviewTime), true)
 	d.limit("limits.queued_calls", int64(x.QueuedCalls), int64(y.QueuedCalls), false)
 	d.limit("limits.running_tools", int64(x.RunningTools), int64(y.RunningTools), false)
 }
@@ -251,6 +252,21 @@ func (d *diff) role(path, _ string, x, y Role) {
 	}
 	d.grants(path+".grants", x.Grants, y.Grants)
 	d.set(path+".may_declare", x.MayDeclare, y.MayDeclare)
+	d.approve(path+".approve", x.Approve, y.Approve)
+}
+
+// approve compares the tools that wait for a person: one less widens.
+func (d *diff) approve(path string, x, y []string) {
+	for _, tool := range x {
+		if !slices.Contains(y, tool) {
+			d.add(path, "loses "+tool+", whose calls run at once then", true)
+		}
+	}
+	for _, tool := range y {
+		if !slices.Contains(x, tool) {
+			d.add(path, "gains "+tool+", whose calls wait for a person then", false)
+		}
+	}
 }
 
 func (d *diff) job(path, _ string, x, y Job) {
@@ -368,6 +384,9 @@ func (d *diff) tools(a, b map[string]Tool) {
 		if x, y := a[name].Private, b[name].Private; x != y {
 			d.add("tools."+name+".private", fmt.Sprintf("changed from %t to %t", x, y), x)
 		}
+		if x, y := cmp.Or(a[name].Staging, StagingAuto), cmp.Or(b[name].Staging, StagingAuto); x != y {
+			d.add("tools."+name+".staging", fmt.Sprintf("changed from %s to %s", x, y), y == StagingAuto)
+		}
 	}
 }
 
@@ -376,7 +395,8 @@ func (d *diff) agent(path, _ string, x, y Agent) {
 		next := d.next.roles[y.Role]
 		d.add(path+".role", "changed from "+x.Role+" to "+y.Role,
 			!next.within(d.old.roles[x.Role]) || len(next) > 0 && d.next.reads("role") ||
-				!subset(d.next.catalog.Roles[y.Role].MayDeclare, d.old.catalog.Roles[x.Role].MayDeclare))
+				!subset(d.next.catalog.Roles[y.Role].MayDeclare, d.old.catalog.Roles[x.Role].MayDeclare) ||
+				!subset(d.old.catalog.Roles[x.Role].Approve, d.next.catalog.Roles[y.Role].Approve))
 	}
 	d.value(path+".key", string(x.Key), string(y.Key))
 	d.flag(path+".self_rounds", x.SelfRounds, y.SelfRounds)

@@ -64,6 +64,9 @@ func (v *checker) all() {
 	}
 	for _, name := range inOrder(v.c.Tools) {
 		v.tool("tools."+name, name)
+		if s := v.c.Tools[name].Staging; s != "" && s != StagingAuto && s != StagingApprove {
+			v.fault("tools."+name+".staging", "want auto or approve")
+		}
 	}
 	v.principals(v.c.Principals)
 	for _, name := range inOrder(v.c.Profiles) {
@@ -107,6 +110,7 @@ func (v *checker) role(path, name string, r Role) {
 		v.fault(path+".version", "want a number from 1 to %d", maxLimitCount)
 	}
 	v.rules(path+".grants", r.Grants, granting)
+	v.tools(path+".approve", r.Approve)
 	for i, child := range r.MayDeclare {
 		if _, ok := v.c.Roles[child]; !ok {
 			v.fault(item(path+".may_declare", i), "the role %s is not declared under roles", events.Quote(child))
@@ -200,7 +204,7 @@ func (v *checker) limits(l Limits) {
 	for _, m := range []struct {
 		path string
 		d    events.Micros
-	}{{"limits.round_timeout", l.RoundTimeout}, {"limits.tool_time", l.ToolTime}} {
+	}{{"limits.round_timeout", l.RoundTimeout}, {"limits.tool_time", l.ToolTime}, {"limits.review_time", l.ReviewTime}} {
 		if m.d < 0 || m.d > maxLimitMicros {
 			v.fault(m.path, "want a time from 0 (the default) to 365 days")
 		}
@@ -377,8 +381,8 @@ func (v *checker) content(path, name string, r ContentRule) {
 	} else if _, err := when.PatternSize(r.Pattern); err != nil {
 		v.fault(path+".pattern", "%s", events.Escape(err.Error()))
 	}
-	if r.Verdict != events.Deny {
-		v.fault(path+".verdict", "want deny")
+	if r.Verdict != events.Deny && r.Verdict != events.Stage {
+		v.fault(path+".verdict", "want deny or stage")
 	}
 	v.tools(path+".tools", r.Tools)
 	for i, scope := range r.Scopes {

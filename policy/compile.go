@@ -20,6 +20,7 @@ const (
 	DefaultToolTime     events.Micros = 30_000_000
 	DefaultQueuedCalls                = 64
 	DefaultRunningTools               = 16
+	DefaultReviewTime   events.Micros = 86_400_000_000
 )
 
 // toolSet is a set of tool names.
@@ -35,6 +36,7 @@ type Compiled struct {
 	profiles  map[string]rights
 	baseline  rules
 	content   []contentRule
+	staging   toolSet // the tools that a role lets wait for a person
 	kinds     map[events.PrincipalKind]rights
 	ids       map[string]rights
 	channels  map[events.ChannelID]rights
@@ -82,6 +84,10 @@ func (c *Compiled) index() (err error) {
 	if c.content, err = catalog.compileContent(); err != nil {
 		return err
 	}
+	c.staging = toolSet{}
+	for _, r := range catalog.Roles {
+		c.staging.add(r.Approve)
+	}
 	if c.roles, err = compileAll(catalog.Roles, func(r Role) (rules, error) { return c.compileRules(r.Grants) }); err != nil {
 		return err
 	}
@@ -99,6 +105,12 @@ func (c *Compiled) index() (err error) {
 	}
 	c.channels, err = compileAll(catalog.Principals.Channels, policies)
 	return err
+}
+
+// approves says whether each call of the tool by an agent of the role waits for a person.
+func (c *Compiled) approves(role, tool string) bool {
+	_, found := slices.BinarySearch(c.catalog.Roles[role].Approve, tool)
+	return found
 }
 
 // profile is what a profile allows; nothing where it is not declared.
@@ -166,6 +178,7 @@ func (c *Compiled) Limits() Limits {
 		ToolTime:     cmp.Or(l.ToolTime, DefaultToolTime),
 		QueuedCalls:  cmp.Or(l.QueuedCalls, DefaultQueuedCalls),
 		RunningTools: cmp.Or(l.RunningTools, DefaultRunningTools),
+		ReviewTime:   cmp.Or(l.ReviewTime, DefaultReviewTime),
 	}
 }
 
@@ -223,7 +236,10 @@ func normalise(c Catalog) (Catalog, error) {
 		return Profile{Scopes: sorted(p.Scopes), Tools: sorted(p.Tools), Allow: sortedRules(p.Allow), Deny: sortedRules(p.Deny)}
 	})
 	n.Baseline.Deny = sortedRules(n.Baseline.Deny)
-	n.Tools = each(n.Tools, func(t Tool) Tool { return t })
+	n.Tools = each(n.Tools, func(t Tool) Tool {
+		t.Staging = unless(t.Staging, StagingAuto)
+		return t
+	})
 	n.Content = each(n.Content, func(r ContentRule) ContentRule {
 		r.Tools, r.Scopes = sorted(r.Tools), sorted(r.Scopes)
 		return r
@@ -233,7 +249,7 @@ func normalise(c Catalog) (Catalog, error) {
 		Channels: each(n.Principals.Channels, normalPolicy),
 	}
 	n.Roles = each(n.Roles, func(r Role) Role {
-		r.Grants, r.MayDeclare = sortedRules(r.Grants), sorted(r.MayDeclare)
+		r.Grants, r.MayDeclare, r.Approve = sortedRules(r.Grants), sorted(r.MayDeclare), sorted(r.Approve)
 		return r
 	})
 	n.Agents = each(n.Agents, func(a Agent) Agent { return a })
@@ -278,6 +294,7 @@ func normalLimits(l Limits) Limits {
 		ToolTime:     unless(l.ToolTime, DefaultToolTime),
 		QueuedCalls:  unless(l.QueuedCalls, DefaultQueuedCalls),
 		RunningTools: unless(l.RunningTools, DefaultRunningTools),
+		ReviewTime:   unless(l.ReviewTime, DefaultReviewTime),
 	}
 }
 

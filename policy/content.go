@@ -3,6 +3,7 @@ package policy
 import (
 	"bytes"
 	"cmp"
+	"fmt"
 	"regexp"
 	"slices"
 
@@ -12,14 +13,14 @@ import (
 	"gatebook/policy/when"
 )
 
-// ContentRule refuses calls by what stands in their arguments: a text, or the name
+// ContentRule refuses calls, or lets them wait for a person, by what stands in their arguments: a text, or the name
 // of a member, at any depth, in which Pattern (RE2) is found.
 type ContentRule struct {
 	Pattern string `json:"pattern"`
 	// Tools and Scopes say which calls it looks at; without either, all.
 	Tools  []string `json:"tools,omitzero"`
 	Scopes []string `json:"scopes,omitzero"`
-	// Verdict is deny.
+	// Verdict is deny or stage.
 	Verdict events.Verdict `json:"verdict"`
 	// Reason is what the agent hears; it must not repeat the pattern.
 	Reason string `json:"reason,omitzero"`
@@ -31,6 +32,7 @@ type contentRule struct {
 	form         *regexp.Regexp
 	size         int     // of the pattern's program
 	tools        toolSet // nil: all
+	stages       bool    // lets wait for a person; else refuses
 }
 
 // compileContent gives the rules in the order of their names.
@@ -46,7 +48,7 @@ func (c *Catalog) compileContent() ([]contentRule, error) {
 		if err != nil {
 			return nil, err
 		}
-		one := contentRule{name: name, reason: r.Reason, form: form, size: size}
+		one := contentRule{name: name, reason: r.Reason, form: form, size: size, stages: r.Verdict == events.Stage}
 		if len(r.Tools)+len(r.Scopes) > 0 {
 			one.tools = setOf(r.Tools)
 			for _, scope := range r.Scopes {
@@ -56,6 +58,20 @@ func (c *Catalog) compileContent() ([]contentRule, error) {
 		out = append(out, one)
 	}
 	return out, nil
+}
+
+func refuseBaseline(g *gate) *refused {
+	if l, why := g.c.baseline.denial(g); l != nil {
+		return deny(events.LayerBaseline, "deny", fmt.Sprintf("%sthe catalog denies %s to everybody", because(why), l))
+	}
+	return nil
+}
+
+func refusePrivate(g *gate) *refused {
+	if g.c.catalog.Tools[g.req.Tool.Name].Private && g.facts.Round.Principal.Kind != events.PrincipalInternal {
+		return deny(events.LayerBaseline, "private", g.name()+" is private: only a job's round (kind internal) may use it")
+	}
+	return nil
 }
 
 // refuseContent looks at the arguments as the tool will get them. What cannot be
@@ -81,12 +97,21 @@ func refuseContent(g *gate) *refused {
 		if work += r.size; !when.MayMatch(total, work) {
 			return deny(events.LayerBaseline, "content", "there is too much text in the arguments for the content rules to look at within their bound, so the call is refused; send less in one call")
 		}
-		if slices.ContainsFunc(texts, r.form.MatchString) {
+		switch found := slices.ContainsFunc(texts, r.form.MatchString); {
+		case found && !r.stages:
 			return deny(events.LayerBaseline, "content "+r.name,
 				cmp.Or(r.reason, "the content rule "+r.name+" refuses what stands in the arguments; leave it out"))
+		case found && g.found == nil: // it waits where no layer refuses
+			g.found = &staging{"content " + r.name, cmp.Or(r.reason, "a person must approve what stands in the arguments, by the content rule "+r.name)}
 		}
 	}
 	return nil
+}
+
+// TextsOf are all names and texts in arguments, as far as they can be read.
+func TextsOf(arguments jsontext.Value) []string {
+	texts, _ := textsOf(arguments)
+	return texts
 }
 
 // textsOf are all names and texts in a JSON value, and whether it could be read.
@@ -96,7 +121,7 @@ func textsOf(value jsontext.Value) ([]string, bool) {
 	for dec.PeekKind() != 0 {
 		token, err := dec.ReadToken()
 		if err != nil {
-			return nil, false
+			return texts, false
 		}
 		if token.Kind() == '"' {
 			texts = append(texts, token.String())

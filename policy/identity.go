@@ -89,7 +89,7 @@ func services() []string {
 
 func readingIdentity(id events.PersonID, p Person) Identity {
 	i := identity(p.Key, AccountPeople, person(id), InboxOf(string(id)), services()...)
-	if p.Supervisor || p.Operator {
+	if p.Supervisor || p.Operator || p.Approver {
 		i.Publish = append(i.Publish, "view."+string(id)+".>")
 	}
 	if p.Operator {

@@ -19,8 +19,11 @@ type Code string
 const (
 	CodeConflict            Code = "conflict"
 	CodeInvalid             Code = "invalid"
+	CodeNoReview            Code = "no_review"
 	CodeNoRound             Code = "no_round"
 	CodeNotAllowed          Code = "not_allowed"
+	CodeReviewDecided       Code = "review_decided"
+	CodeReviewExpired       Code = "review_expired"
 	CodeRoundEnded          Code = "round_ended"
 	CodeRoundOpen           Code = "round_open"
 	CodeUnknownAgent        Code = "unknown_agent"
@@ -31,7 +34,7 @@ const (
 // Codes are all of them, in order. The caller owns the slice.
 func Codes() []Code {
 	return []Code{
-		CodeConflict, CodeInvalid, CodeNoRound, CodeNotAllowed, CodeRoundEnded, CodeRoundOpen,
+		CodeConflict, CodeInvalid, CodeNoReview, CodeNoRound, CodeNotAllowed, CodeReviewDecided, CodeReviewExpired, CodeRoundEnded, CodeRoundOpen,
 		CodeUnknownAgent, CodeUnknownConversation, CodeUnknownProfile,
 	}
 }

@@ -43,6 +43,8 @@ type AuditRow struct {
 	// where the decision was the end.
 	Seq, CompletedSeq events.Seq
 	Catalog           events.Digest // in force at the decision
+	// Review is that of a staged call; empty for every other.
+	Review events.ReviewID
 }
 
 // storedCall is an AuditRow in the store.
@@ -80,6 +82,7 @@ type storedCall struct {
 	Decided, Released, Completed events.Instant
 	Seq, CompletedSeq            events.Seq
 	Catalog                      events.Digest
+	Review                       events.ReviewID
 }
 
 func storeCall(r AuditRow) storedCall {
@@ -93,7 +96,7 @@ func storeCall(r AuditRow) storedCall {
 		ResultSize: r.Result.Size, ResultMAC: r.Result.MAC, ResultPreview: storePersonal(r.Result.Preview),
 		ResultRedacted: r.Result.Redacted, ResultTruncated: r.Result.Truncated, ResultBlob: r.Result.Blob, Executor: r.Executor,
 		Tier: r.Tier, Duration: r.Duration, Decided: r.Decided, Released: r.Released, Completed: r.Completed,
-		Seq: r.Seq, CompletedSeq: r.CompletedSeq, Catalog: r.Catalog,
+		Seq: r.Seq, CompletedSeq: r.CompletedSeq, Catalog: r.Catalog, Review: r.Review,
 	}
 }
 
@@ -111,7 +114,7 @@ func (s storedCall) row() AuditRow {
 		},
 		Executor: s.Executor, Tier: s.Tier, Duration: s.Duration,
 		Decided: s.Decided, Released: s.Released, Completed: s.Completed,
-		Seq: s.Seq, CompletedSeq: s.CompletedSeq, Catalog: s.Catalog,
+		Seq: s.Seq, CompletedSeq: s.CompletedSeq, Catalog: s.Catalog, Review: s.Review,
 	}
 }
 
@@ -222,8 +225,8 @@ func (f AuditFilter) wants(row AuditRow) bool {
 		(f.Observable == nil || f.Observable(row.Agent))
 }
 
-// OpenCalls lists allowed and staged calls without an end, oldest first, at most
-// limit of them (see [PageSize]).
+// OpenCalls lists the calls that may run: allowed, or released, and without an end.
+// They come in the order of their decisions, at most limit of them (see [PageSize]).
 func OpenCalls(r Reader, limit int) ([]AuditRow, error) {
 	l := list{prefix: []byte{viewCallOpen}, ascending: true, limit: limit, visits: MaxPage}
 	rows, _, err := page(r, l, func(seq events.Seq, _ []byte) (AuditRow, bool, error) {

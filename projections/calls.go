@@ -21,7 +21,7 @@ func (f *fold) callDecided(e events.CallDecided) error {
 	f.nameBlob(e.Arguments.Blob)
 	f.put(keyOf(viewCall, string(e.Call)), seqValue(f.rec.Seq))
 	f.put(withSeq(listKey(viewCallAgent, string(f.rec.Agent)), f.rec.Seq), []byte{})
-	if row.Open() {
+	if e.Verdict == events.Allow {
 		f.put(seqKey(viewCallOpen, f.rec.Seq), []byte{})
 	}
 	f.agent.LastActivity = f.rec.Time
@@ -74,6 +74,9 @@ func (f *fold) roundStep(e events.CallDecided, row *AuditRow) error {
 	if e.Verdict == events.Allow {
 		round.use(e.Tool, 1)
 	}
+	if e.Verdict == events.Stage {
+		round.Staged++
+	}
 	if row.Open() {
 		round.OpenCalls++
 	} else if err := f.tally(*row); err != nil {
@@ -125,7 +128,17 @@ func (f *fold) callReleased(e events.CallReleased) error {
 	if row.Verdict != events.Stage || row.Released != 0 {
 		return fmt.Errorf("%w: call %s is not waiting for its release", ErrFold, e.Call)
 	}
+	round, err := f.ownRound(row.Round)
+	if err != nil {
+		return err
+	}
+	round.Staged--
+	round.use(row.Tool, 1)
+	if err := f.setRound(round); err != nil {
+		return err
+	}
 	row.Released = f.rec.Time
+	f.put(seqKey(viewCallOpen, row.Seq), []byte{})
 	return f.setCall(row)
 }
 
@@ -145,7 +158,9 @@ func (f *fold) callCompleted(e events.CallCompleted) error {
 		return err
 	}
 	round.OpenCalls--
-	if e.Status == events.StatusDenied && row.Verdict == events.Allow {
+	if row.Verdict == events.Stage && row.Released == 0 {
+		round.Staged--
+	} else if e.Status == events.StatusDenied {
 		round.use(row.Tool, -1) // the tool found that it may not, and did nothing
 	}
 	if err := f.setRound(round); err != nil {

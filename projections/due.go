@@ -12,7 +12,8 @@ type DueKind byte
 
 // The kinds of due rows.
 const (
-	DueRound DueKind = 1 // a round times out
+	DueRound  DueKind = 1 // a round times out
+	DueReview DueKind = 2 // a review expires
 )
 
 // DueRow is something that is to happen at a time.
@@ -20,7 +21,9 @@ type DueRow struct {
 	At    events.Instant
 	Kind  DueKind
 	Agent events.AgentID
-	Round events.RoundID
+	// Round or Review is what it happens to.
+	Round  events.RoundID
+	Review events.ReviewID
 }
 
 // slotBits makes slots of 2^26 µs, about 67 seconds.
@@ -33,10 +36,10 @@ const slotBits = 26
 
 func dueSlot(at events.Instant) uint64 { return uint64(max(at, 0)) >> slotBits }
 
-func dueKey(slot uint64, kind DueKind, round events.RoundID) []byte {
-	k := append(make([]byte, 0, 10+len(round)), viewDue)
+func dueKey(slot uint64, kind DueKind, id string) []byte {
+	k := append(make([]byte, 0, 10+len(id)), viewDue)
 	k = binary.BigEndian.AppendUint64(k, slot)
-	return append(append(k, byte(kind)), round...)
+	return append(append(k, byte(kind)), id...)
 }
 
 // Due lists what is due at or before until, at most limit of it (see
@@ -65,17 +68,35 @@ func Due(r Reader, until events.Instant, limit int) ([]DueRow, error) {
 
 func dueRow(r Reader, key []byte) (DueRow, error) {
 	const idAt = 10 // view byte, slot, kind
-	if len(key) <= idAt || DueKind(key[idAt-1]) != DueRound {
+	if len(key) <= idAt {
 		return DueRow{}, fmt.Errorf("%w: a due row of an unknown form", ErrStore)
 	}
-	round, ok, err := RoundByID(r, events.RoundID(key[idAt:]))
+	switch id := string(key[idAt:]); DueKind(key[idAt-1]) {
+	case DueRound:
+		return dueRound(r, events.RoundID(id))
+	case DueReview:
+		return dueReview(r, events.ReviewID(id))
+	}
+	return DueRow{}, fmt.Errorf("%w: a due row of an unknown kind", ErrStore)
+}
+
+func dueReview(r Reader, id events.ReviewID) (DueRow, error) {
+	review, ok, err := ReviewByID(r, id)
+	if err == nil && (!ok || review.State != events.ReviewStateOpen) {
+		err = fmt.Errorf("%w: a due row of review %s, which is not open", ErrStore, events.Quote(string(id)))
+	}
+	return DueRow{At: review.Expires, Kind: DueReview, Agent: review.Agent, Review: review.Review}, err
+}
+
+func dueRound(r Reader, id events.RoundID) (DueRow, error) {
+	round, ok, err := RoundByID(r, id)
 	if err != nil {
 		return DueRow{}, err
 	}
 	at, timesOut := round.Deadline()
 	if !ok || !timesOut {
 		return DueRow{}, fmt.Errorf("%w: a due row of round %s, which does not time out", ErrStore,
-			events.Quote(string(key[idAt:])))
+			events.Quote(string(id)))
 	}
 	return DueRow{At: at, Kind: DueRound, Agent: round.Agent, Round: round.Round}, nil
 }
@@ -89,10 +110,10 @@ func (f *fold) moveDue(before, after RoundRow) {
 		return
 	}
 	if was {
-		f.drop(dueKey(dueSlot(from), DueRound, before.Round))
+		f.drop(dueKey(dueSlot(from), DueRound, string(before.Round)))
 	}
 	if is {
-		f.put(dueKey(dueSlot(to), DueRound, after.Round), []byte{})
+		f.put(dueKey(dueSlot(to), DueRound, string(after.Round)), []byte{})
 	}
 }
 

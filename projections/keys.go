@@ -30,6 +30,11 @@ const (
 	viewTree         byte = 17 // seq -> hashes
 	viewBlob         byte = 18 // digest -> seq of the last event that names the blob
 	viewJob          byte = 19 // job -> when a round of it last began, or was missed
+	viewReview       byte = 20 // review -> ReviewRow
+	viewReviewList   byte = 21 // seq of review.requested -> review
+	viewReviewOpen   byte = 22 // seq of review.requested -> review, while it is open
+	viewReviewCall   byte = 23 // call -> review
+	viewReviewSame   byte = 24 // agent, tool, digest of arguments -> call, while its review is open
 )
 
 // lastSeq is above every sequence of a book.

@@ -31,6 +31,7 @@ type RoundRow struct {
 	EndReason              string
 	Steps                  int64      // calls decided
 	OpenCalls              int64      // of them without an end
+	Staged                 int64      // of those, how many wait for a person
 	Used                   []Count    // allowed calls by tool, but for those that the tool refused; sorted by name
 	Seq                    events.Seq // of round.begun; the cursor of lists
 }
@@ -66,6 +67,7 @@ type storedRound struct {
 	End                    events.RoundEnd
 	EndReason              string
 	Steps, OpenCalls       int64
+	Staged                 int64
 	Used                   []Count
 	Seq                    events.Seq
 }
@@ -90,7 +92,7 @@ func storeRound(r RoundRow) storedRound {
 		Task: storePersonal(r.Task), ModelName: r.Model.Name, ModelKnown: r.Model.Known, Timeout: r.Timeout,
 		CausedBy: r.CausedBy, Job: r.Job,
 		Begun: r.Begun, LastCall: r.LastCall, Ended: r.Ended, End: r.End, EndReason: r.EndReason,
-		Steps: r.Steps, OpenCalls: r.OpenCalls, Used: r.Used, Seq: r.Seq,
+		Steps: r.Steps, OpenCalls: r.OpenCalls, Staged: r.Staged, Used: r.Used, Seq: r.Seq,
 	}
 }
 
@@ -101,7 +103,7 @@ func (s storedRound) row() RoundRow {
 		Task: s.Task.personal(), Model: events.Model{Name: s.ModelName, Known: s.ModelKnown}, Timeout: s.Timeout,
 		CausedBy: s.CausedBy, Job: s.Job,
 		Begun: s.Begun, LastCall: s.LastCall, Ended: s.Ended, End: s.End, EndReason: s.EndReason,
-		Steps: s.Steps, OpenCalls: s.OpenCalls, Used: s.Used, Seq: s.Seq,
+		Steps: s.Steps, OpenCalls: s.OpenCalls, Staged: s.Staged, Used: s.Used, Seq: s.Seq,
 	}
 }
 

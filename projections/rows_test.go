@@ -90,6 +90,13 @@ func TestDamage(t *testing.T) {
 		"release of a call that was not staged": {[]step{{"alice", decided("X", 1, events.Allow)}}, step{"alice", events.CallReleased{Call: "X", Round: "R1"}}},
 		"release twice": {[]step{{"alice", decided("X", 1, events.Stage)}, {"alice", events.CallReleased{Call: "X", Round: "R1"}}},
 			step{"alice", events.CallReleased{Call: "X", Round: "R1"}}},
+		"review of an allowed call": {[]step{{"alice", decided("X", 1, events.Allow)}}, step{"alice", events.ReviewRequested{Review: "V", Call: "X", Round: "R1"}}},
+		"two reviews of a call": {[]step{{"alice", decided("X", 1, events.Stage)}, {"alice", events.ReviewRequested{Review: "V", Call: "X", Round: "R1"}}},
+			step{"alice", events.ReviewRequested{Review: "W", Call: "X", Round: "R1"}}},
+		"review decided twice": {[]step{{"alice", decided("X", 1, events.Stage)}, {"alice", events.ReviewRequested{Review: "V", Call: "X", Round: "R1"}},
+			{"alice", events.ReviewExpired{Review: "V", Call: "X"}}}, step{"alice", events.ReviewApproved{Review: "V", Call: "X"}}},
+		"review of another agent": {[]step{{"alice", decided("X", 1, events.Stage)}, {"alice", events.ReviewRequested{Review: "V", Call: "X", Round: "R1"}}},
+			step{"bob", events.ReviewApproved{Review: "V", Call: "X"}}},
 		"round begun twice":               {nil, step{"alice", begun("R1", "C1", 2)}},
 		"second open round":               {nil, step{"alice", begun("R2", "C1", 2)}},
 		"handle of another round":         {[]step{{"bob", events.ConversationOpened{Conversation: "C2"}}}, step{"bob", begun("R2", "C2", 1)}},
@@ -201,7 +208,7 @@ func TestStateFollowsEngineEvents(t *testing.T) {
 	same(t, "state", st, projections.State{
 		Seq: s.seq, Incarnation: eventstest.ID[events.Incarnation](0), Writer: eventstest.ID[events.WriterID](0),
 		Catalog: "d1", ApprovedBy: "ada", Phase: 2, Time: eventstest.Time(int(s.seq)),
-		LastEvent: eventstest.ID[events.EventID](int(s.seq)), ClockHeld: true, Shape: 3,
+		LastEvent: eventstest.ID[events.EventID](int(s.seq)), ClockHeld: true, Shape: 4,
 	})
 	s.must("", events.ClockJumped{Accepted: true})
 	same(t, "clock held", state(t, s.store).ClockHeld, false)

@@ -23,6 +23,7 @@ func TestCountersEqualTheList(t *testing.T) {
 		want := count(drafts)
 		checkRounds(rt, snap, want)
 		checkCalls(rt, snap, want)
+		checkReviews(rt, snap, want)
 		checkAgents(rt, snap, want)
 	})
 }
@@ -48,6 +49,12 @@ type counted struct {
 	released map[events.AgentID]bool
 	agents   map[events.AgentID]bool
 	open     map[events.AgentID]int64
+	// Of reviews, and of calls that may run.
+	expires map[events.ReviewID]events.Instant // while open
+	reviews map[events.ReviewID]events.ReviewState
+	runs    map[events.CallID]bool
+	staged  map[events.RoundID]int64
+	waits   map[events.CallID]bool
 }
 
 func count(drafts []events.Draft) counted {
@@ -60,6 +67,8 @@ func count(drafts []events.Draft) counted {
 		longtime: map[events.AgentID]string{}, released: map[events.AgentID]bool{},
 		agents: map[events.AgentID]bool{}, open: map[events.AgentID]int64{},
 		used: map[events.RoundID]map[events.ToolKey]int64{}, tool: map[events.CallID]events.ToolKey{},
+		expires: map[events.ReviewID]events.Instant{}, reviews: map[events.ReviewID]events.ReviewState{},
+		runs: map[events.CallID]bool{}, staged: map[events.RoundID]int64{}, waits: map[events.CallID]bool{},
 	}
 	for _, d := range drafts {
 		c.add(d)
@@ -95,9 +104,14 @@ func (c *counted) add(d events.Draft) {
 		}
 		c.steps[e.Round]++
 		c.last[e.Round] = d.Time
-		if e.Verdict == events.Allow {
+		switch e.Verdict {
+		case events.Allow:
 			c.used[e.Round][e.Tool]++
 			c.tool[e.Call] = e.Tool
+			c.runs[e.Call] = true
+		case events.Stage:
+			c.staged[e.Round]++
+			c.waits[e.Call] = true
 		}
 		if final {
 			c.byStatus[e.Round][string(status)]++
@@ -105,13 +119,65 @@ func (c *counted) add(d events.Draft) {
 		if key := [2]string{string(e.Round), e.Key}; e.Key != "" && c.firstKey[key] == "" {
 			c.firstKey[key] = e.Call
 		}
+	case events.ReviewRequested:
+		c.expires[e.Review], c.reviews[e.Review] = e.Expires, events.ReviewStateOpen
+	case events.ReviewApproved:
+		c.reviewed(e.Review, events.ReviewStateApproved)
+	case events.ReviewRefused:
+		c.reviewed(e.Review, events.ReviewStateRefused)
+	case events.ReviewExpired:
+		c.reviewed(e.Review, events.ReviewStateExpired)
+	case events.ReviewCancelled:
+		c.reviewed(e.Review, events.ReviewStateCancelled)
+	case events.CallReleased:
+		c.runs[e.Call] = true
+		delete(c.waits, e.Call)
+		c.staged[e.Round]--
+		for _, d := range c.calls {
+			if d.Call == e.Call {
+				c.used[e.Round][d.Tool]++
+				c.tool[e.Call] = d.Tool
+			}
+		}
 	case events.CallCompleted:
+		if c.waits[e.Call] {
+			c.staged[e.Round]--
+		}
 		if tool, allowed := c.tool[e.Call]; allowed && e.Status == events.StatusDenied {
 			c.used[e.Round][tool]--
 		}
 		c.status[e.Call] = e.Status
 		c.byStatus[e.Round][string(e.Status)]++
 		c.duration[e.Round] += e.Duration
+	}
+}
+
+func (c *counted) reviewed(id events.ReviewID, state events.ReviewState) {
+	c.reviews[id] = state
+	delete(c.expires, id)
+}
+
+func checkReviews(t *rapid.T, r projections.Reader, want counted) {
+	for id, state := range want.reviews {
+		row, found, err := projections.ReviewByID(r, id)
+		ok(t, err)
+		same(t, "review", found, true)
+		same(t, "state", row.State, state)
+		of, _, err := projections.ReviewOfCall(r, row.Call)
+		ok(t, err)
+		same(t, "review of the call", of.Review, id)
+	}
+	all, err := projections.Reviews(r, projections.ReviewFilter{Limit: projections.MaxPage})
+	ok(t, err)
+	same(t, "reviews", len(all.Rows), len(want.reviews))
+	open, err := projections.Reviews(r, projections.ReviewFilter{Limit: projections.MaxPage, OpenOnly: true, Ascending: true})
+	ok(t, err)
+	same(t, "open reviews", len(open.Rows), len(want.expires))
+	for _, row := range open.Rows {
+		same(t, "expires", row.Expires, want.expires[row.Review])
+		call, err := projections.SameStaged(r, row.Agent, events.ToolKey{Owner: row.ToolOwner, Name: row.Tool}, row.MAC)
+		ok(t, err)
+		same(t, "the one with these arguments", call, row.Call)
 	}
 }
 
@@ -139,6 +205,7 @@ func checkRounds(t *rapid.T, r projections.Reader, want counted) {
 		}
 		same(t, "by status", got, want.byStatus[id])
 		same(t, "open calls", row.OpenCalls, row.Steps-sum)
+		same(t, "staged calls", row.Staged, want.staged[id])
 		tools := int64(0)
 		for _, n := range receipt.ByTool {
 			tools += n.N
@@ -153,11 +220,11 @@ func checkRounds(t *rapid.T, r projections.Reader, want counted) {
 		ok(t, err)
 		same(t, "by handle", found && byHandle.Round == id, true)
 	}
-	checkDue(t, r, due)
+	checkDue(t, r, due, want.expires)
 }
 
 // checkDue asks at every deadline: all of no later deadline, none of a later one.
-func checkDue(t *rapid.T, r projections.Reader, open []events.RoundID) {
+func checkDue(t *rapid.T, r projections.Reader, open []events.RoundID, reviews map[events.ReviewID]events.Instant) {
 	deadline := map[events.RoundID]events.Instant{}
 	for _, id := range open {
 		row, _, err := projections.RoundByID(r, id)
@@ -175,15 +242,27 @@ func checkDue(t *rapid.T, r projections.Reader, open []events.RoundID) {
 			rows, err := projections.Due(r, now, 1000)
 			ok(t, err)
 			got := map[events.RoundID]bool{}
+			late := 0
 			for _, row := range rows {
+				if row.Kind == projections.DueReview {
+					late++
+					same(t, "expired", row.At == reviews[row.Review] && row.At <= now, true)
+					continue
+				}
 				got[row.Round] = true
 			}
 			same(t, "due", got, want)
+			for _, at := range reviews {
+				if at <= now {
+					late--
+				}
+			}
+			same(t, "reviews that are due", late, 0)
 		}
 	}
 	rows, err := projections.Due(r, 1<<62, 1000)
 	ok(t, err)
-	same(t, "all due", len(rows), len(open))
+	same(t, "all due", len(rows), len(open)+len(reviews))
 }
 
 func checkCalls(t *rapid.T, r projections.Reader, want counted) {
@@ -194,7 +273,7 @@ func checkCalls(t *rapid.T, r projections.Reader, want counted) {
 		same(t, "call", found, true)
 		same(t, "status", row.Status, want.status[e.Call])
 		same(t, "agent", row.Agent, want.callOf[i])
-		if row.Open() {
+		if row.Open() && want.runs[e.Call] {
 			open = append(open, e.Call)
 		}
 	}

@@ -71,7 +71,7 @@ func (p *acting) as(c *client, kind string) *client {
 
 // view is a connection that may read.
 func (p *acting) view(ctx context.Context) (*client, error) {
-	if p.entry.Supervisor || p.entry.Operator {
+	if p.entry.Supervisor || p.entry.Operator || p.entry.Approver {
 		return p.read, nil
 	}
 	c, err := p.approver(ctx, "a supervisor, an operator, or an approver with their approving key")

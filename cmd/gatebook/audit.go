@@ -205,7 +205,7 @@ func (a *App) auditCells(e people.Entry, wide bool) []string {
 	}
 	cells := []string{
 		a.when(e.Decided), string(e.Agent), short(orDash(e.Principal), 24), short(e.Tool, 32), short(e.Args, 48),
-		string(e.Verdict) + "/" + cmp.Or(string(e.Status), "running"), short(orDash(layer), 32), spent, string(e.Call),
+		string(e.Verdict) + "/" + cmp.Or(string(e.Status), openState(e)), short(orDash(layer), 32), spent, string(e.Call),
 		short(cmp.Or(e.Reason, e.Error), 60),
 	}
 	if wide {
@@ -248,4 +248,12 @@ func ago(s string) (time.Duration, bool) {
 	}
 	d, err := time.ParseDuration(s)
 	return d, err == nil && d >= 0
+}
+
+// openState says what a call without an end does.
+func openState(e people.Entry) string {
+	if e.Verdict == events.Stage && e.Released == 0 {
+		return "waits"
+	}
+	return "running"
 }

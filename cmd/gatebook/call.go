@@ -144,6 +144,10 @@ func good(c engine.CallAnswer) bool {
 // printCall prints an answer for people; a call that did not end well is an
 // error.
 func (a *App) printCall(agent events.AgentID, c engine.CallAnswer) error {
+	if c.State == engine.StateStaged { // what follows would count on it
+		return fmt.Errorf("staged (call %s, event %d): nothing has run; %s\nto hear how it ended: %s", c.Call, c.Seq, events.Escape(c.Reason),
+			a.command(fmt.Sprintf("call --agent %s --outcome %s", agent, c.Call)))
+	}
 	if !good(c) {
 		return callProblem(c)
 	}

@@ -23,6 +23,7 @@ import (
 
 	"gatebook/events"
 	"gatebook/handlers/engine"
+	"gatebook/infra/clock"
 	"gatebook/infra/config"
 	"gatebook/infra/datadir"
 	"gatebook/infra/identity"
@@ -65,7 +66,7 @@ func newHouse(t *testing.T, parent string, edit func(string) string, agents ...e
 	app.flags = globalFlags{dir: filepath.Join(parent, "data"), keys: filepath.Join(secrets, "keys"), as: "anna"}
 	dir, who, err := app.makeFolder(t.Context())
 	check(t, err)
-	h := &house{t, app, dir, []string{"demo", "engine"}, &shifted{systemClock: systemClock{time.Now}}}
+	h := &house{t, app, dir, []string{"demo", "engine"}, &shifted{System: clock.System{Now: time.Now}}}
 	h.declare(who, edit, agents)
 	return h
 }
@@ -209,14 +210,14 @@ func waitFor(t *testing.T, what string, holds func() bool) {
 
 // shifted is the machine's clock and what a test adds to it.
 type shifted struct {
-	systemClock
+	clock.System
 	by atomic.Int64
 }
 
-func (c *shifted) Wall() time.Time { return c.systemClock.Wall().Add(time.Duration(c.by.Load())) }
+func (c *shifted) Wall() time.Time { return c.System.Wall().Add(time.Duration(c.by.Load())) }
 
 func (c *shifted) Elapsed() time.Duration {
-	return c.systemClock.Elapsed() + time.Duration(c.by.Load())
+	return c.System.Elapsed() + time.Duration(c.by.Load())
 }
 
 // open runs an engine inside the test until the test ends.

@@ -68,6 +68,7 @@ const (
 	layerPassed  = "passed"
 	layerRefused = "refused"
 	layerUnasked = "not asked"
+	layerStaged  = "waits for a person"
 )
 
 func explain(d people.CallDetail) (explained, error) {
@@ -104,6 +105,9 @@ func gateAnswers(d events.CallDecided) []layerAnswer {
 			answer.Answer = layerUnasked
 		case i == refusing:
 			answer.Answer = layerRefused
+			if d.Verdict == events.Stage {
+				answer.Answer = layerStaged
+			}
 		}
 		out = append(out, answer)
 	}
@@ -139,6 +143,8 @@ func saw(layer events.Layer, d events.CallDecided) string {
 		return fmt.Sprintf("in effect %s (session %s, longtime %s)", orDash(d.Profile), orDash(f.SessionProfile), orDash(f.LongtimeProfile))
 	case events.LayerAncestors:
 		return fmt.Sprintf("above it %s; left %s, denied %s; caused by round %s", orDash(f.Ancestors), orDash(f.ChildAllow), orDash(f.ChildDeny), orDash(string(f.CausedBy)))
+	case events.LayerStaging:
+		return "whether the tool, the role or what stands in the arguments wants a person's approval"
 	default:
 		return ""
 	}

@@ -154,13 +154,15 @@ func (n *node) assemble() error {
 		return err
 	}
 	masks := redact.New()
+	var registry *tools.Registry // of which some tools need the engine
 	n.engine = engine.New(engine.Config{
 		Log: n.book(), Reopen: n.reopen, Store: n.stores.views, ExtraTools: extra,
+		Tools: func(name string) (tools.Entry, bool) { return registry.Lookup(name) },
 		Blobs: kept, Redact: masks, MAC: mac.MAC, Clock: n.cfg.clock, Entropy: rand.Reader,
 		Writer: writer, Incarnation: n.stores.incarnation, Version: version(),
 		Room: func() error { return room(dir) }, Publish: n.bus.announce, Identities: n.identify, Drain: n.cfg.drain, Last: n.lastNotes,
 	})
-	registry, err := tools.NewRegistry(registered(dir.Path(), n.engine, masks.Text, n.cfg.extra)...)
+	registry, err = tools.NewRegistry(registered(dir.Path(), n.engine, masks.Text, n.cfg.extra)...)
 	if err != nil {
 		return err
 	}

@@ -129,6 +129,12 @@ var pieceCalls = map[string][]pieceCall{
 		{tool: "file.trash", args: `{}`, want: "allow"},
 		{tool: "file.read", args: `{"path":"a"}`, want: "allow"},
 	},
+	"staging": {
+		{tool: "file.delete", args: `{"path":"a"}`, want: "staging tool"},
+		{tool: "file.write", args: `{"content":"an invoice","path":"a"}`, want: "staging content money"},
+		{tool: "file.write", args: `{"content":"hello","path":"a"}`, want: "staging role"},
+		{tool: "file.read", args: `{"path":"a"}`, want: "allow"},
+	},
 	"content": {
 		{tool: "file.write", args: `{"content":"-----BEGIN PRIVATE KEY-----","path":"a"}`, want: "baseline content key-material"},
 		{tool: "file.write", args: `{"content":"the key","path":"a"}`, want: "allow"},

@@ -224,7 +224,7 @@ func TestReadmeRefusals(t *testing.T) {
 		readme = append(readme, row[0]+" "+strings.Trim(row[1], "`"))
 		layers = append(layers, row[0])
 	}
-	rules := found(t, `(?:deny|reject)\(events\.Layer(Engine|Round|Tool|Phase|Baseline|Role|Profile|Principal|Ancestors), (?:cmp.Or\(no.limit, )?"([a-z_]+) ?"`, "policy")
+	rules := found(t, `(?:deny|reject)\(events\.Layer(Engine|Round|Tool|Phase|Baseline|Role|Profile|Principal|Ancestors|Staging), (?:cmp.Or\(no.limit, )?"([a-z_]+) ?"`, "policy")
 	rules = append(rules, found(t, `deny\(events\.Layer(Decode), "([a-z_]+)"`, "policy")...)
 	for _, rule := range slices.Concat(found(t, `g\.refuseRights\(.*, "([a-z_]+)", `, "policy"), found(t, `\{"([a-z_]+)", refuse\w+\}`, "policy")) {
 		rules = append(rules, "ancestors "+rule)

@@ -103,7 +103,7 @@ func TestSchemaRefuses(t *testing.T) {
 		"a rule of two things":             {"- scope: by-path", "- scope: by-path\n      tool: file.read"},
 		"a fraction in arguments":          {"content: done", "content: 1.5"},
 		"arguments that are no object":     {"exact: {path: state.txt, content: done}", "exact: [a]"},
-		"stage, which comes later":         {"verdict: deny", "verdict: stage"},
+		"a verdict that is none":           {"verdict: deny", "verdict: allow"},
 		"no verdict":                       {"verdict: deny", ""},
 		"a kind that is misspelt":          {"kind: user", "kind: usr"},
 		"a kind that no channel brings":    {"kind: user", "kind: internal"},

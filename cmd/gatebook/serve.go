@@ -14,6 +14,7 @@ import (
 
 	"gatebook/events"
 	"gatebook/handlers/engine"
+	"gatebook/infra/clock"
 	"gatebook/infra/datadir"
 	"gatebook/policy"
 )
@@ -58,7 +59,7 @@ func (a *App) serve(ctx context.Context, opt serveOptions) error {
 	}
 	n, err := openNode(ctx, nodeConfig{
 		dir: dir, port: opt.port, verify: opt.verify, smallDisk: opt.smallDisk, singles: opt.singles, extra: a.Extra, drain: drainTime, stop: ctx.Done(),
-		clock: systemClock{a.Now}, log: a.logLine, progress: a.progress,
+		clock: clock.System{Now: a.Now}, log: a.logLine, progress: a.progress,
 	})
 	if err != nil {
 		return err

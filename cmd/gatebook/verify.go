@@ -10,6 +10,7 @@ import (
 
 	"gatebook/events"
 	"gatebook/handlers/integrity"
+	"gatebook/infra/clock"
 )
 
 func (a *App) verifyCommand() *cobra.Command {
@@ -42,7 +43,7 @@ func (a *App) stopped(do func(*node) error) error {
 	if !exists(dir.Head()) && !exists(viewsPointer(dir)) {
 		return fmt.Errorf("no engine ever ran on %s: there is no book yet", dir.Path())
 	}
-	n, err := openBook(nodeConfig{dir: dir, clock: systemClock{a.Now}, log: a.logLine, progress: a.progress})
+	n, err := openBook(nodeConfig{dir: dir, clock: clock.System{Now: a.Now}, log: a.logLine, progress: a.progress})
 	if err != nil {
 		return err
 	}

@@ -11,7 +11,7 @@ import (
 // golden: samples are added at the end of a kind's list and never changed.
 func Samples() []events.Draft {
 	var drafts []events.Draft
-	for _, s := range slices.Concat(agentSamples(), roundSamples(), callSamples(), engineSamples()) {
+	for _, s := range slices.Concat(agentSamples(), roundSamples(), callSamples(), reviewSamples(), engineSamples()) {
 		drafts = append(drafts, s.drafts()...)
 	}
 	return drafts
@@ -158,6 +158,27 @@ func completed(preview events.Personal) events.CallCompleted {
 			Size: 12, MAC: mac(11), Preview: preview, Redacted: true, Truncated: true, Blob: Digest(12),
 		},
 		Error: odd, Executor: events.ByClient,
+	}
+}
+
+func reviewSamples() []sample {
+	review, call := ID[events.ReviewID](6), ID[events.CallID](4)
+	return []sample{
+		{agent, events.ReviewRequested{Review: review, Call: call, Round: ID[events.RoundID](3), MAC: events.MAC(Digest(1)), Expires: Time(9)}, []events.Event{
+			events.ReviewRequested{Review: review, Call: call, Round: ID[events.RoundID](5), MAC: events.MAC(Digest(2)), Expires: Time(99)},
+		}},
+		{agent, events.ReviewApproved{Review: review, Call: call, MAC: events.MAC(Digest(1)), Shown: Digest(1)}, []events.Event{
+			events.ReviewApproved{Review: review, Call: call, MAC: events.MAC(Digest(2)), Shown: Digest(2), Base: Digest(3)},
+		}},
+		{agent, events.ReviewRefused{Review: review, Call: call, MAC: events.MAC(Digest(1))}, []events.Event{
+			events.ReviewRefused{Review: review, Call: call, MAC: events.MAC(Digest(2)), Reason: odd},
+		}},
+		{agent, events.ReviewExpired{Review: review, Call: call}, []events.Event{
+			events.ReviewExpired{Review: review, Call: ID[events.CallID](5)},
+		}},
+		{agent, events.ReviewCancelled{Review: review, Call: call, Reason: "r"}, []events.Event{
+			events.ReviewCancelled{Review: review, Call: call, Reason: odd},
+		}},
 	}
 }
 

@@ -139,7 +139,7 @@ func (e *Engine) afterRelease(agent events.AgentID) {
 		e.again = append(e.again, r) // to be refused
 	}
 	delete(e.offers.parked, agent)
-	e.again = append(e.again, closeReleased{agent})
+	e.again = append(e.again, closeReleased{agent}, endReviews{agent: agent})
 }
 
 // closeReleased ends the rounds of a released agent, each by its own event of a

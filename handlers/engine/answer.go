@@ -15,6 +15,7 @@ type State string
 
 // The states of a call as its caller sees it.
 const (
+	StateStaged  State = "staged"
 	StateRunning State = "running"
 	StateFinal   State = "final"
 )
@@ -107,14 +108,22 @@ func recorded(row projections.AuditRow) CallAnswer {
 		Size: row.Result.Size, Digest: row.Result.MAC, Preview: row.Result.Preview.Text,
 		Truncated: row.Result.Truncated, Error: row.Error, Replayed: true,
 	}
-	if row.Status != "" {
+	switch {
+	case row.Status != "":
 		a.State = StateFinal
+	case waits(row):
+		a.State = StateStaged
 	}
 	if row.CompletedSeq != 0 {
 		a.Seq = row.CompletedSeq
 	}
 	a.Cursor = nextPiece(row.Result)
 	return a
+}
+
+// waits says that the call waits for a person.
+func waits(row projections.AuditRow) bool {
+	return row.Status == "" && row.Verdict == events.Stage && row.Released == 0
 }
 
 // nextPiece is where the recorded result goes on after its preview; 0 where there

@@ -27,6 +27,9 @@ type Call struct {
 	// may is tools.Env's, of the decision as it was.
 	may func(paths.Path) error
 
+	// base is what a person who approved the call saw that it would change.
+	base events.Digest
+
 	abandoned bool // answered "degraded" while its append was in doubt
 }
 
@@ -79,7 +82,32 @@ func (k *Call) decide(e *Engine, c *cycle) (plan, error) {
 	d.Decided.Reason, _ = e.cfg.Redact.Text(d.Decided.Reason)
 	p.facts = []events.Event{d.Decided}
 	p.release = func(r events.Record) { e.releaseCall(k, d.Decided, r) }
+	if d.Decided.Verdict != events.Stage {
+		return p, nil
+	}
+	review, err := newID[events.ReviewID](e.ids, c.now)
+	if err != nil {
+		return plan{}, err
+	}
+	p.facts = append(p.facts, policy.RequestReview(c.catalog, review, d.Decided, c.now))
+	p.release = func(r events.Record) { // of the request, which stands behind the decision
+		e.announce(k.Request.Agent, string(events.Stage), Notice{Call: d.Decided.Call, Seq: r.Seq - 1, Tool: d.Decided.Tool.Name})
+		k.settle(true)
+		e.stage(k, d.Decided, review, r.Seq-1)
+	}
 	return p, nil
+}
+
+// releasedMay is alsoMay for a call that a person approved.
+func releasedMay(c *policy.Compiled, req policy.CallRequest, f policy.CallFacts) func(paths.Path) error {
+	return func(p paths.Path) error {
+		req := req
+		req.Paths = append(slices.Clone(req.Paths), p)
+		if d := policy.ReleaseCall(c, req, f); d.Verdict != events.Allow {
+			return &tools.Refused{Rule: d.Rule, Reason: d.Reason}
+		}
+		return nil
+	}
 }
 
 // alsoMay asks the gate about a call once more, with a path that its tool found.
@@ -118,6 +146,12 @@ func (e *Engine) callFacts(c *cycle, k *Call) (policy.CallFacts, error) {
 	f.Round.Used = round.UsedOf(k.Request.Tool)
 	if f.Round.Causes, err = causes(c.tx, round); err != nil {
 		return f, err
+	}
+	if c.catalog.MayStage(k.Request.Tool.Name) {
+		k.Request.Unstageable = e.waiting.full()
+		if f.SameStaged, err = projections.SameStaged(c.tx, k.Request.Agent, k.Request.Tool, k.Request.Arguments.MAC); err != nil {
+			return f, err
+		}
 	}
 	if k.Request.Key == "" {
 		return f, nil
@@ -266,7 +300,7 @@ func (e *Engine) answerRecorded(id events.CallID, answer Answer) {
 	switch {
 	case err != nil || !found:
 		answer.send(refused("unreadable", "the recorded call cannot be read; gatebook doctor says more"))
-	case row.Status == "" && answer != nil && e.wait(id, answer.replayed): // a bound method is never nil
+	case row.Status == "" && !waits(row) && answer != nil && e.wait(id, answer.replayed): // a bound method is never nil
 	default:
 		answer.send(recorded(row))
 	}

@@ -30,7 +30,12 @@ func roundFacts(row projections.RoundRow) policy.RoundFacts {
 		Round: row.Round, Agent: row.Agent, Conversation: row.Conversation, Channel: row.Channel,
 		HandleHash: row.HandleHash, Open: row.Open(), Ended: row.Ended, Deadline: deadline, Session: row.Session,
 		Principal: row.Principal, CausedBy: row.CausedBy, Job: row.Job, Steps: row.Steps, OpenCalls: row.OpenCalls,
+		Staged: row.Staged,
 	}
+}
+
+func reviewFacts(row projections.ReviewRow) policy.ReviewFacts {
+	return policy.ReviewFacts{Review: row.Review, Call: row.Call, Round: row.Round, MAC: row.MAC, State: row.State, Expires: row.Expires}
 }
 
 func conversationFacts(row projections.ConversationRow) policy.ConversationFacts {

@@ -343,6 +343,10 @@ func (e *Engine) due() ([]Command, error) {
 		return nil, err
 	}
 	for _, row := range rows {
+		if row.Kind == projections.DueReview {
+			work = append(work, &endReview{review: row.Review})
+			continue
+		}
 		work = append(work, closeRound{round: row.Round})
 	}
 	if e.catalog.HasJobs() {

@@ -59,7 +59,7 @@ func (e *Engine) runHeld(h heldCall) {
 	end := &toolEnd{agent: k.Request.Agent, cause: cause, done: events.CallCompleted{
 		Call: d.Call, Round: d.Round, Executor: events.ByEngine,
 	}}
-	env := tools.Env{Agent: k.Request.Agent, Call: d.Call, Round: d.Round, Cause: cause, Now: e.time.Last(), May: k.may, CreateOnly: d.Facts.CreateOnly}
+	env := tools.Env{Agent: k.Request.Agent, Call: d.Call, Round: d.Round, Cause: cause, Now: e.time.Last(), May: k.may, CreateOnly: d.Facts.CreateOnly, Base: k.base}
 	e.runTool(ctx, cancel, limits.ToolTime.Duration(), k, env, end)
 }
 

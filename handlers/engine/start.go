@@ -40,6 +40,9 @@ func (e *Engine) begin(ctx context.Context) error {
 		e.again = append(e.again, noteJump{*jumped})
 	}
 	e.again = append(e.again, &closeOpen{upTo: e.last}, &enrol{})
+	if err := e.loadWaiting(ctx); err != nil {
+		return err
+	}
 	return e.closeReleased()
 }
 

@@ -13,11 +13,12 @@ import (
 
 // toolEnd is how a call ended; it is recorded before anybody hears of it.
 type toolEnd struct {
-	agent  events.AgentID
-	cause  events.EventID
-	done   events.CallCompleted
-	result jsontext.Value // unredacted, in memory only
-	bare   bool           // its texts were taken away
+	agent   events.AgentID
+	cause   events.EventID
+	done    events.CallCompleted
+	verdict events.Verdict // of the call; known once this is decided
+	result  jsontext.Value // unredacted, in memory only
+	bare    bool           // its texts were taken away
 }
 
 // strip gives the end without what a tool wrote: what became of the call is then
@@ -67,6 +68,7 @@ func (t *toolEnd) decide(e *Engine, c *cycle) (plan, error) {
 	if !found || row.Status != "" { // it has its one end already
 		return plan{release: func(events.Record) { e.stopped(t.done.Call) }}, nil
 	}
+	t.verdict = row.Verdict
 	return plan{
 		agent: t.agent, actor: events.Engine(), cause: t.cause, facts: []events.Event{t.done},
 		release: func(at events.Record) { e.releaseEnd(t, at.Seq) },
@@ -79,7 +81,7 @@ func (e *Engine) releaseEnd(t *toolEnd, seq events.Seq) {
 	e.stopped(d.Call)
 	e.announce(t.agent, string(d.Status), Notice{Call: d.Call, Seq: seq})
 	answer := CallAnswer{
-		Call: d.Call, Seq: seq, State: StateFinal, Verdict: events.Allow, Status: d.Status,
+		Call: d.Call, Seq: seq, State: StateFinal, Verdict: t.verdict, Status: d.Status,
 		Layer: d.Layer, Rule: d.Rule, Reason: d.Reason, Error: d.Error,
 		Size: d.Result.Size, Digest: d.Result.MAC,
 	}

@@ -13,6 +13,9 @@ type ActRequest struct {
 	Phase   int            `json:"phase,omitzero"`
 	// Digest is of the catalog that the person saw: another file is refused.
 	Digest events.Digest `json:"digest,omitzero"`
+	// Review is the one to decide, Shown the digest of what the person saw of it.
+	Review events.ReviewID `json:"review,omitzero"`
+	Shown  events.Digest   `json:"shown,omitzero"`
 }
 
 // act decodes and submits; the loop answers.

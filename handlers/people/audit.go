@@ -60,8 +60,10 @@ type Entry struct {
 	ResultSize   int64                 `json:"result_size,omitzero"`
 	ResultMAC    events.MAC            `json:"result_mac,omitzero"`
 	Decided      events.Instant        `json:"decided"`
-	Completed    events.Instant        `json:"completed,omitzero"`
-	Catalog      events.Digest         `json:"catalog,omitzero"`
+	// Released is when an approved call went on; absent before, and for every other.
+	Released  events.Instant `json:"released,omitzero"`
+	Completed events.Instant `json:"completed,omitzero"`
+	Catalog   events.Digest  `json:"catalog,omitzero"`
 }
 
 func entryOf(r projections.AuditRow) Entry {
@@ -74,7 +76,7 @@ func entryOf(r projections.AuditRow) Entry {
 		Verdict: r.Verdict, Status: r.Status, Layer: r.Layer, Rule: r.Rule, Reason: r.Reason,
 		Error: r.Error, Executor: r.Executor, Duration: r.Duration,
 		Result: r.Result.Preview.Text, ResultSize: r.Result.Size, ResultMAC: r.Result.MAC,
-		Decided: r.Decided, Completed: r.Completed, Catalog: r.Catalog,
+		Decided: r.Decided, Released: r.Released, Completed: r.Completed, Catalog: r.Catalog,
 	}
 }
 

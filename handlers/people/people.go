@@ -42,6 +42,7 @@ type Loop interface {
 	Submit(context.Context, engine.Command) error
 	Catalog() *policy.Compiled
 	Health() *health.State
+	Staged(context.Context, events.CallID) (engine.StagedCall, error)
 }
 
 // Config is what a handler needs; every field is required.
@@ -90,11 +91,11 @@ func New(cfg Config) *Handler {
 	h := &Handler{cfg: cfg}
 	h.views = map[string]func(request) any{
 		"audit": h.audit, "call": h.call, "receipts": h.receipts, "rounds": h.rounds,
-		"agents": h.agents, "health": h.health, "catalog": h.catalog,
+		"agents": h.agents, "health": h.health, "catalog": h.catalog, "reviews": h.reviews, "review": h.review,
 	}
 	h.acts = map[string]func(request) any{
 		"catalog": h.loadCatalog, "agent.release": h.releaseAgent, "phase": h.setPhase,
-		"profile": h.setProfile, "clock.accept": h.acceptClock,
+		"profile": h.setProfile, "clock.accept": h.acceptClock, "approve": h.approve, "refuse": h.refuseReview,
 	}
 	return h
 }

@@ -63,6 +63,22 @@ type Env struct {
 	// CreateOnly says that the call may make something new and MUST replace nothing:
 	// a tool that policy knows to promise that refuses where there is something.
 	CreateOnly bool
+	// Base, where not empty, is the state that a person approved the change of: a
+	// [Previewer] MUST refuse (rule "stale") where it finds another.
+	Base events.Digest
+}
+
+// Previewer is a tool that can say what a call would change. Safe for concurrent use.
+type Previewer interface {
+	// Preview touches nothing. Its error is text for people.
+	Preview(ctx context.Context, env Env, args Args) (Change, error)
+}
+
+// Change is what a call would change, for the person who decides about it.
+type Change struct {
+	// Base stands for the state as it is; the same state has the same digest.
+	Base events.Digest
+	Text string // a unified diff, or a sentence
 }
 
 // Tool is one named operation. Its methods are safe for concurrent use.

@@ -72,7 +72,7 @@ func TestFirst(t *testing.T) {
 	if c.Phase != 2 || len(c.Agents) != 0 || !p.Approver || !p.Supervisor || !p.Operator || p.Key != key(1) || p.ApproveKey != key(2) {
 		t.Errorf("%+v", c)
 	}
-	if c.Limits != (policy.Limits{RoundTimeout: events.MicrosOf(time.Hour), ToolTime: events.MicrosOf(30 * time.Second), QueuedCalls: 64, RunningTools: 16}) {
+	if c.Limits != (policy.Limits{RoundTimeout: events.MicrosOf(time.Hour), ToolTime: events.MicrosOf(30 * time.Second), QueuedCalls: 64, RunningTools: 16, ReviewTime: events.MicrosOf(24 * time.Hour)}) {
 		t.Errorf("limits %+v", c.Limits)
 	}
 	ch := c.Channels["terminal"]
@@ -111,7 +111,7 @@ func TestFirstExamples(t *testing.T) {
 		t.Fatal(err)
 	}
 	planner := c.Roles["planner"].Grants
-	if examples != 7 || len(c.Baseline.Deny) != 2 || len(c.Content) != 1 || len(c.Tools) != 1 || len(c.Profiles["drafts"].Deny) != 1 ||
+	if examples != 7 || len(c.Baseline.Deny) != 2 || len(c.Content) != 1 || len(c.Tools) != 2 || len(c.Profiles["drafts"].Deny) != 1 ||
 		len(c.Principals.Kinds) != 1 || len(c.Principals.IDs) != 1 || len(c.Principals.Channels) != 1 ||
 		len(planner) != 2 || planner[0].MaxPerRound != 1 || string(planner[1].Exact) != `{"path":"plan.md"}` ||
 		len(c.Roles["notary"].Grants) != 1 || c.Roles["notary"].Grants[0].When == "" {

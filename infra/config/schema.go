@@ -46,7 +46,7 @@ var descriptions = map[string]string{
 	"phase":      "The most that is offered to anybody: 1 only tools that read, 2 all tools. Without it 1.",
 	"scopes":     "Named sets of tools, so that profiles and roles need not repeat them.",
 	"baseline":   "What nobody may, whatever else allows it.",
-	"content":    "Calls that are refused for what stands in their arguments.",
+	"content":    "Calls that are refused, or wait for a person, for what stands in their arguments.",
 	"tools":      "What is declared about a tool.",
 	"profiles":   "What a round may use; who talks in it decides which one it gets.",
 	"principals": "Policies that narrow by who talks: by kind, by principal, by channel. All that are about a round hold.",
@@ -56,14 +56,19 @@ var descriptions = map[string]string{
 	"people":     "The people, and what they may do with gatebook itself.",
 	"limits":     "Bounds; without a line the default holds.",
 
-	"Rule.paths":         "Patterns of workspace paths: * within one component, ** any number of them, <slug> one or more of a-z 0-9 -.",
-	"Rule.exact":         "The whole of the arguments.",
-	"Rule.create_only":   "Only a new file, and never one in the place of another; for a role's grant of file.write.",
-	"Rule.max_per_round": "So many calls of the tool in a round; for a role's grant.",
-	"Rule.when":          "A condition in CEL over args, tool, agent, role, channel, conversation, principal.id, principal.kind, profile, step and used; without an answer it allows nothing and denies.",
-	"Rule.tool":          "One tool, or a scope.",
-	"Rule.scope":         "One scope, or a tool.",
-	"ContentRule.reason": "What the agent hears; the pattern is not repeated to it.",
+	"Rule.paths":          "Patterns of workspace paths: * within one component, ** any number of them, <slug> one or more of a-z 0-9 -.",
+	"Rule.exact":          "The whole of the arguments.",
+	"Rule.create_only":    "Only a new file, and never one in the place of another; for a role's grant of file.write.",
+	"Rule.max_per_round":  "So many calls of the tool in a round; for a role's grant.",
+	"Rule.when":           "A condition in CEL over args, tool, agent, role, channel, conversation, principal.id, principal.kind, profile, step and used; without an answer it allows nothing and denies.",
+	"Rule.tool":           "One tool, or a scope.",
+	"Rule.scope":          "One scope, or a tool.",
+	"Tool.private":        "Only rounds of jobs may use the tool.",
+	"Tool.staging":        "approve: each call waits for a person. Without it, auto.",
+	"Role.approve":        "The tools of which each call of such an agent, or of one below it, waits for a person.",
+	"Limits.review_time":  "How long a call waits for a person.",
+	"ContentRule.verdict": "deny, or stage: such calls wait for a person.",
+	"ContentRule.reason":  "What the agent hears; the pattern is not repeated to it.",
 }
 
 // Schema is the JSON Schema (2020-12) of the catalog file, indented, by the names
@@ -116,7 +121,9 @@ func (g schemas) of(t reflect.Type) *schema {
 	case reflect.TypeFor[events.PrincipalKind]():
 		return &schema{Enum: []string{string(events.PrincipalUser), string(events.PrincipalGroup)}}
 	case reflect.TypeFor[events.Verdict]():
-		return &schema{Enum: []string{string(events.Deny)}}
+		return &schema{Enum: []string{string(events.Deny), string(events.Stage)}}
+	case reflect.TypeFor[policy.Staging]():
+		return &schema{Enum: []string{string(policy.StagingAuto), string(policy.StagingApprove)}}
 	}
 	switch t.Kind() {
 	case reflect.Struct:
@@ -163,7 +170,7 @@ func (g schemas) object(t reflect.Type, prefix string) *schema {
 		switch {
 		case name == "tool":
 			member = ref(toolName)
-		case name == "tools" && f.Type.Kind() == reflect.Slice:
+		case (name == "tools" || name == "approve") && f.Type.Kind() == reflect.Slice:
 			member.Items = ref(toolName)
 		}
 		if text, ok := descriptions[prefix+name]; ok {

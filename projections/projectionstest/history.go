@@ -51,6 +51,7 @@ type round struct {
 
 type call struct {
 	id                     events.CallID
+	review                 events.ReviewID
 	open, staged, released bool
 }
 
@@ -238,10 +239,11 @@ func (h *history) roundStep(a *agent, c *conversation, r *round) {
 }
 
 func (h *history) callStep(a *agent, r *round, c *call) {
-	if c.staged && !c.released && h.choose(2) == 0 {
-		c.released = true
-		h.write(a.id, events.CallReleased{Call: c.id, Round: r.id})
-		return
+	if c.staged && !c.released {
+		if h.reviewStep(a, c); c.released {
+			h.write(a.id, events.CallReleased{Call: c.id, Round: r.id})
+			return
+		}
 	}
 	c.open = false
 	statuses := []events.Status{
@@ -251,6 +253,21 @@ func (h *history) callStep(a *agent, r *round, c *call) {
 		Call: c.id, Round: r.id, Status: statuses[h.choose(len(statuses))], Duration: events.Micros(h.choose(1000)),
 		Result: events.Result{Size: 2, Preview: events.Plain("{}")}, Executor: events.ByEngine,
 	})
+}
+
+// reviewStep decides the review of a staged call.
+func (h *history) reviewStep(a *agent, c *call) {
+	switch h.choose(5) {
+	case 0, 1:
+		c.released = true
+		h.write(a.id, events.ReviewApproved{Review: c.review, Call: c.id, MAC: events.MAC(c.id), Shown: eventstest.Digest(1)})
+	case 2:
+		h.write(a.id, events.ReviewRefused{Review: c.review, Call: c.id, MAC: events.MAC(c.id), Reason: "no"})
+	case 3:
+		h.write(a.id, events.ReviewExpired{Review: c.review, Call: c.id})
+	default:
+		h.write(a.id, events.ReviewCancelled{Review: c.review, Call: c.id, Reason: "gone"})
+	}
 }
 
 func (h *history) decide(a *agent, conv *conversation, r *round) {
@@ -264,9 +281,15 @@ func (h *history) decide(a *agent, conv *conversation, r *round) {
 	r.calls = append(r.calls, c)
 	h.write(a.id, events.CallDecided{
 		Call: c.id, Round: r.id, Conversation: conv.id, Step: r.steps, Key: []string{"", "k1", "k2", "k3"}[h.choose(4)],
-		Tool: h.tool(), Arguments: events.Arguments{Text: events.Plain(`{"path":"a"}`), Size: 12, MAC: "m"},
+		Tool: h.tool(), Arguments: events.Arguments{Text: events.Plain(`{"path":"a"}`), Size: 12, MAC: events.MAC(c.id)},
 		Verdict: v, Tier: events.ReadOnly, Facts: events.CallFacts{Phase: 1, Role: "worker"},
 	})
+	if c.staged {
+		c.review = newID[events.ReviewID](h)
+		h.write(a.id, events.ReviewRequested{
+			Review: c.review, Call: c.id, Round: r.id, MAC: events.MAC(c.id), Expires: eventstest.Time(len(h.drafts)) + events.Instant(h.choose(1000))*1_000_000,
+		})
+	}
 }
 
 func (h *history) tool() events.ToolKey {

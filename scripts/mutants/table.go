@@ -39,7 +39,7 @@ var table = []mutant{
 	},
 	{
 		name: "release-keeps-rounds", means: "the rounds of a released agent stay open",
-		file: "handlers/engine/admin.go", old: "\te.again = append(e.again, closeReleased{agent})\n", new: "",
+		file: "handlers/engine/admin.go", old: "closeReleased{agent}, endReviews{agent: agent})", new: "endReviews{agent: agent})",
 		pkg: "./handlers/engine", test: "TestReleaseForgetsBothProfiles",
 	},
 	{
@@ -59,7 +59,7 @@ var table = []mutant{
 	},
 	{
 		name: "ended-round-goes-on", means: "calls are allowed in a round that ended",
-		file: "policy/call.go", old: "if !g.facts.Round.Open {", new: "if false {",
+		file: "policy/call.go", old: "if !g.facts.Round.Open && !g.release {", new: "if false {",
 		pkg: "./handlers/engine", test: "TestEveryEndClearsTheSessionProfile",
 	},
 	{

@@ -1,0 +1,245 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"gatebook/events"
+	"gatebook/handlers/people"
+)
+
+func (a *App) pendingCommand() *cobra.Command {
+	var agent string
+	var all bool
+	var after, before events.Seq
+	limit := 20
+	cmd := &cobra.Command{
+		Use:   "pending",
+		Short: "List the calls that wait for a person",
+		Long: `List the calls that wait until an approver decides, the oldest first. Approvers see
+those of all agents, supervisors those of the agents that they may observe. With
+--all those that were decided come too, the newest first.
+
+  gatebook pending`,
+		Args: args(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if _, err := events.ParseAgentID(agent); agent != "" && err != nil {
+				return usageError{err}
+			}
+			if limit < 1 {
+				return usageError{errors.New("--limit: want a number from 1")}
+			}
+			c, err := a.reader("view")
+			if err != nil {
+				return err
+			}
+			defer c.close()
+			return a.pending(cmd.Context(), c, people.ReviewsRequest{
+				Agent: events.AgentID(agent), All: all, After: after, Before: before, Limit: limit,
+			})
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&agent, "agent", "", "only this agent's")
+	f.BoolVar(&all, "all", false, "decided ones too, the newest first")
+	f.IntVar(&limit, "limit", limit, "how many")
+	f.Uint64Var((*uint64)(&after), "after", 0, "newer than this event: the next page of those that wait")
+	f.Uint64Var((*uint64)(&before), "before", 0, "older than this event: the next page with --all")
+	a.completeFlag(cmd, "agent", agentsOf)
+	return cmd
+}
+
+func (a *App) pending(ctx context.Context, c *client, q people.ReviewsRequest) error {
+	var page people.ReviewsAnswer
+	if err := c.ask(ctx, "reviews", q, &page); err != nil {
+		return err
+	}
+	if a.flags.json {
+		return a.printJSON(page)
+	}
+	if len(page.Reviews) == 0 {
+		fmt.Fprintln(a.Err, "gatebook: nothing waits for a person")
+		return nil
+	}
+	var rows [][]string
+	for _, r := range page.Reviews {
+		what := clip(r.Args, 40)
+		if r.State != events.ReviewStateOpen {
+			what = string(r.State) + " by " + orDash(r.By)
+		}
+		rows = append(rows, []string{string(r.Review), string(r.Agent), r.Tool, r.Principal, a.when(r.Expires), what})
+	}
+	if err := a.table([]string{"REVIEW", "AGENT", "TOOL", "TALKING", "EXPIRES", "WHAT"}, rows); err != nil {
+		return err
+	}
+	if page.Next != 0 {
+		flag := "--after"
+		if q.All {
+			flag = "--all --before"
+		}
+		fmt.Fprintf(a.Err, "gatebook: more with %s %d\n", flag, page.Next)
+	}
+	return nil
+}
+
+func (a *App) showCommand() *cobra.Command {
+	var full bool
+	cmd := &cobra.Command{
+		Use:   "show REVIEW",
+		Short: "Show a call that waits for a person: what it would do, and why it waits",
+		Long: `Show everything that a decision is about. The digest at the end stands for all of it:
+an approval names it, so that nothing else than what was seen can be approved.
+Large arguments are cut unless --full; what is cut cannot be approved.
+
+  gatebook show 01JZ0000000000000000000000`,
+		Args:              args(cobra.ExactArgs(1)),
+		ValidArgsFunction: a.completeReviews,
+		RunE: func(cmd *cobra.Command, given []string) error {
+			id, err := events.ParseULID[events.ReviewID](given[0])
+			if err != nil {
+				return usageError{err}
+			}
+			c, err := a.reader("view")
+			if err != nil {
+				return err
+			}
+			defer c.close()
+			var d people.ReviewDetail
+			if err := c.ask(cmd.Context(), "review", people.ReviewRequest{Review: id, Full: full}, &d); err != nil {
+				return err
+			}
+			if a.flags.json {
+				return a.printJSON(d)
+			}
+			return a.printReview(d)
+		},
+	}
+	cmd.Flags().BoolVar(&full, "full", false, "arguments of any size")
+	return cmd
+}
+
+func (a *App) printReview(d people.ReviewDetail) error {
+	rows := [][]string{
+		{"review", string(d.Review.Review) + ", " + string(d.State)},
+		{"call", string(d.Call)}, {"agent", string(d.Agent)}, {"role", orDash(d.Role)},
+		{"talking", fmt.Sprintf("%s (%s) over %s", orDash(d.Principal), orDash(string(d.Kind)), orDash(string(d.Channel)))},
+		{"profile", orDash(d.Profile)},
+		{"tool", d.Tool + ", " + string(d.Tier)},
+		{"asked", a.when(d.Requested)}, {"expires", a.when(d.Expires)},
+	}
+	if d.Why != "" {
+		rows = append(rows, []string{"waits", d.Why})
+	}
+	if d.State != events.ReviewStateOpen {
+		rows = append(rows, []string{"decided", string(d.State) + " by " + orDash(d.By) + ", " + a.when(d.Decided)}, []string{"reason", orDash(d.Reason)})
+	}
+	if err := a.table([]string{"", ""}, rows); err != nil {
+		return err
+	}
+	if d.Arguments == "" {
+		return nil
+	}
+	fmt.Fprintf(a.Out, "\narguments, %d bytes:\n%s\n", d.ArgsSize, escapeLines(d.Arguments))
+	if d.Change != "" {
+		fmt.Fprintf(a.Out, "\nwhat it would change:\n%s\n", escapeLines(strings.TrimSuffix(d.Change, "\n")))
+	}
+	if len(d.Hidden) > 0 {
+		fmt.Fprintf(a.Out, "\nWARNING: there are characters in it that a screen does not show as they are: %s\n", strings.Join(d.Hidden, " "))
+	}
+	switch {
+	case d.Elided:
+		fmt.Fprintf(a.Out, "\nIt is cut here, so it cannot be approved: see all of it with %s\n", a.command("show --full "+string(d.Review.Review)))
+	case d.Shown != "":
+		fmt.Fprintf(a.Out, "\nto let it run:  %s\nto refuse it:   %s\n",
+			a.command(fmt.Sprintf("approve %s --shown %s", d.Review.Review, d.Shown)), a.command(fmt.Sprintf("refuse %s --reason 'why'", d.Review.Review)))
+	}
+	return nil
+}
+
+func (a *App) approveCommand() *cobra.Command {
+	var shown string
+	cmd := &cobra.Command{
+		Use:   "approve REVIEW --shown DIGEST",
+		Short: "Let one call that waits run, once",
+		Long: `Approve one call that waits: this call, with these arguments, this once. It takes an
+approver's passphrase, and the digest that gatebook show gave: where what there is
+to see has changed since, nothing is approved. The gate is asked again, with the
+rights of now, before the call runs.
+
+  gatebook approve 01JZ0000000000000000000000 --shown 3b1f…`,
+		Args:              args(cobra.ExactArgs(1)),
+		ValidArgsFunction: a.completeReviews,
+		RunE: func(cmd *cobra.Command, given []string) error {
+			id, err := events.ParseULID[events.ReviewID](given[0])
+			if err != nil {
+				return usageError{err}
+			}
+			if shown == "" {
+				return usageError{fmt.Errorf("say what you have seen: %s prints the command with its digest", a.command("show "+given[0]))}
+			}
+			digest, err := events.ParseDigest(shown)
+			if err != nil {
+				return usageError{fmt.Errorf("--shown: %w", err)}
+			}
+			return a.decideReview(cmd.Context(), "approve", people.ActRequest{Review: id, Shown: digest}, "approved, and the call runs if the gate still allows it")
+		},
+	}
+	cmd.Flags().StringVar(&shown, "shown", "", "the digest of what you have seen, from gatebook show")
+	return cmd
+}
+
+func (a *App) refuseCommand() *cobra.Command {
+	var reason string
+	cmd := &cobra.Command{
+		Use:   "refuse REVIEW --reason TEXT",
+		Short: "End one call that waits without running it",
+		Long: `Refuse one call that waits. It takes an approver's passphrase. The agent hears the
+reason.
+
+  gatebook refuse 01JZ0000000000000000000000 --reason 'not this file'`,
+		Args:              args(cobra.ExactArgs(1)),
+		ValidArgsFunction: a.completeReviews,
+		RunE: func(cmd *cobra.Command, given []string) error {
+			id, err := events.ParseULID[events.ReviewID](given[0])
+			if err != nil {
+				return usageError{err}
+			}
+			return a.decideReview(cmd.Context(), "refuse", people.ActRequest{Review: id, Reason: reason}, "refused; the call ends as denied")
+		},
+	}
+	cmd.Flags().StringVar(&reason, "reason", "", "what the agent hears")
+	return cmd
+}
+
+func (a *App) decideReview(ctx context.Context, verb string, q people.ActRequest, said string) error {
+	return a.asActing(func(p *acting) error {
+		done, err := p.act(ctx, verb, true, q)
+		if err != nil {
+			return err
+		}
+		return a.sayDone(done, said)
+	})
+}
+
+// completeReviews offers the reviews that wait.
+func (a *App) completeReviews(cmd *cobra.Command, given []string, _ string) ([]string, cobra.ShellCompDirective) {
+	c, err := a.reader("view")
+	if len(given) > 0 || err != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	defer c.close()
+	var page people.ReviewsAnswer
+	if c.ask(cmd.Context(), "reviews", people.ReviewsRequest{}, &page) != nil {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	var words []string
+	for _, r := range page.Reviews {
+		words = append(words, string(r.Review)+"\t"+string(r.Agent)+" "+r.Tool)
+	}
+	return slices.Clip(words), cobra.ShellCompDirectiveNoFileComp
+}

@@ -1,0 +1,252 @@
+package people
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"unicode"
+
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
+	"gatebook/events"
+	"gatebook/handlers/engine"
+	"gatebook/policy"
+	"gatebook/projections"
+)
+
+// ReviewsRequest asks for reviews: those that wait, the oldest first, or with All every
+// one, the newest first.
+type ReviewsRequest struct {
+	Agent  events.AgentID `json:"agent,omitzero"`
+	All    bool           `json:"all,omitzero"`
+	After  events.Seq     `json:"after,omitzero"`
+	Before events.Seq     `json:"before,omitzero"`
+	Limit  int            `json:"limit,omitzero"`
+}
+
+// ReviewsAnswer is a page of reviews, true at AsOf.
+type ReviewsAnswer struct {
+	Reviews []Review   `json:"reviews"`
+	Next    events.Seq `json:"next,omitzero"`
+	AsOf    events.Seq `json:"as_of"`
+}
+
+// Review is one staged call and its wait for a person.
+type Review struct {
+	Review    events.ReviewID      `json:"review"`
+	State     events.ReviewState   `json:"state"`
+	Call      events.CallID        `json:"call"`
+	Agent     events.AgentID       `json:"agent"`
+	Role      string               `json:"role,omitzero"`
+	Round     events.RoundID       `json:"round"`
+	Channel   events.ChannelID     `json:"channel,omitzero"`
+	Principal string               `json:"principal,omitzero"`
+	Kind      events.PrincipalKind `json:"kind,omitzero"`
+	Profile   string               `json:"profile,omitzero"`
+	Tool      string               `json:"tool"`
+	Tier      events.Tier          `json:"tier,omitzero"`
+	Args      string               `json:"args,omitzero"` // preview
+	ArgsSize  int64                `json:"args_size"`
+	ArgsMAC   events.MAC           `json:"args_mac,omitzero"`
+	// Rule and Why say why it waits.
+	Rule      string         `json:"rule,omitzero"`
+	Why       string         `json:"why,omitzero"`
+	Requested events.Instant `json:"requested"`
+	Expires   events.Instant `json:"expires"`
+	// Decided, By and Reason are of the decision, or of what ended it.
+	Decided events.Instant `json:"decided,omitzero"`
+	By      string         `json:"by,omitzero"`
+	Reason  string         `json:"reason,omitzero"`
+	Seq     events.Seq     `json:"seq"`
+}
+
+// ReviewRequest asks for everything about one review.
+type ReviewRequest struct {
+	Review events.ReviewID `json:"review"`
+	// Full asks for arguments of any size; else large ones are cut, and what is shown
+	// cannot be approved.
+	Full bool `json:"full,omitzero"`
+}
+
+// ReviewDetail is what a person decides on.
+type ReviewDetail struct {
+	Review
+	Definition  events.Digest `json:"definition,omitzero"`
+	Description string        `json:"description,omitzero"`
+	// Arguments are the whole arguments, redacted, or where Elided their beginning and
+	// end; absent where the call does not wait.
+	Arguments string `json:"arguments,omitzero"`
+	Elided    bool   `json:"elided,omitzero"`
+	// Change says what the call would change; Base stands for the state it would change.
+	Change string        `json:"change,omitzero"`
+	Base   events.Digest `json:"base,omitzero"`
+	// Hidden are the characters in it that a screen does not show, or shows elsewhere.
+	Hidden []string `json:"hidden,omitzero"`
+	// Shown is the digest of all this; an approval names it. Absent where something is
+	// elided, and where nothing is to be decided.
+	Shown events.Digest `json:"shown,omitzero"`
+	AsOf  events.Seq    `json:"as_of"`
+}
+
+// maxShown is how much of the arguments, or of a change, is shown without Full.
+const maxShown = 16 << 10
+
+func (h *Handler) reviews(r request) any {
+	var q ReviewsRequest
+	if bad := decode(r.data, &q); bad != nil {
+		return bad
+	}
+	c := h.cfg.Loop.Catalog()
+	return h.read(func(v projections.Reader) (any, error) {
+		page, err := projections.Reviews(v, projections.ReviewFilter{
+			Agent: q.Agent, OpenOnly: !q.All, Ascending: !q.All, After: q.After, Before: q.Before, Limit: pageLimit(q.Limit),
+			Observable: func(a events.AgentID) bool { return policy.MaySeeReviews(c, r.person, a) },
+		})
+		if err != nil {
+			return nil, err
+		}
+		a := ReviewsAnswer{Reviews: make([]Review, 0, len(page.Rows)), Next: page.Next, AsOf: page.AsOf}
+		for _, row := range page.Rows {
+			one, err := reviewOf(v, row)
+			if err != nil {
+				return nil, err
+			}
+			a.Reviews = append(a.Reviews, one)
+		}
+		return a, nil
+	})
+}
+
+func reviewOf(v projections.Reader, row projections.ReviewRow) (Review, error) {
+	call, _, err := projections.CallByID(v, row.Call)
+	one := Review{
+		Review: row.Review, State: row.State, Call: row.Call, Agent: row.Agent, Role: call.Role, Round: row.Round,
+		Channel: call.Channel, Principal: call.Principal.ID, Kind: call.Principal.Kind, Profile: call.Profile,
+		Tool: row.Tool, Tier: call.Tier, Args: call.ArgsPreview.Text, ArgsSize: call.ArgsSize, ArgsMAC: row.MAC,
+		Requested: row.Requested, Expires: row.Expires, Decided: row.Decided, By: row.ByID, Reason: row.Reason, Seq: row.Seq,
+	}
+	if call.Status == "" { // else they are of its end
+		one.Rule, one.Why = call.Rule, call.Reason
+	}
+	if row.Decided != 0 && row.ByID == "" {
+		one.By = string(row.ByKind)
+	}
+	return one, err
+}
+
+func (h *Handler) review(r request) any {
+	var q ReviewRequest
+	if bad := decode(r.data, &q); bad != nil {
+		return bad
+	}
+	d, bad := h.reviewDetail(r, q.Review)
+	if bad != nil {
+		return bad
+	}
+	if n := len(d.Arguments) + len(d.Change); n > engine.MaxAnswer/2 {
+		return no("too_large", fmt.Sprintf("there are %d bytes to see, too many for one answer, and what cannot be seen cannot be approved: refuse it, and let the agent do it in smaller calls", n))
+	}
+	if !q.Full {
+		d.elide()
+	}
+	return d
+}
+
+// elide cuts what is large. What is cut cannot be approved.
+func (d *ReviewDetail) elide() {
+	for _, text := range []*string{&d.Arguments, &d.Change} {
+		if n := len(*text); n > maxShown {
+			*text = fmt.Sprintf("%s … (%d bytes in all) … %s", events.Cut(*text, maxShown/2), n, tail(*text, maxShown/4))
+			d.Elided, d.Shown = true, ""
+		}
+	}
+}
+
+// tail is the end of a text, at most n bytes and whole characters.
+func tail(s string, n int) string {
+	runes := []rune(s[max(0, len(s)-n):])
+	return string(runes[min(1, len(runes)):])
+}
+
+// reviewDetail is what there is to see now. A review that the person may not see looks
+// like one that does not exist.
+func (h *Handler) reviewDetail(r request, id events.ReviewID) (d ReviewDetail, bad any) {
+	snap := h.cfg.Store.Snapshot()
+	defer snap.Close()
+	row, found, err := projections.ReviewByID(snap, id)
+	if err == nil && (!found || !policy.MaySeeReviews(h.cfg.Loop.Catalog(), r.person, row.Agent)) {
+		return d, no(string(policy.CodeNoReview), "there is no review of this id; ids are whole and exact, and gatebook pending lists those that wait")
+	}
+	if err == nil {
+		d.Review, err = reviewOf(snap, row)
+	}
+	if err == nil {
+		var state projections.State
+		state, err = projections.LoadState(snap)
+		d.AsOf = state.Seq
+	}
+	if err != nil {
+		return d, no("unreadable", "the views cannot be read: "+err.Error())
+	}
+	if row.State != events.ReviewStateOpen {
+		return d, nil
+	}
+	staged, err := h.cfg.Loop.Staged(r.ctx, row.Call)
+	if errors.Is(err, engine.ErrNotWaiting) {
+		return d, nil // it was decided this moment
+	}
+	if err != nil {
+		return d, no("unreadable", "the call cannot be shown: "+err.Error())
+	}
+	d.Arguments, d.Description, d.Definition = string(staged.Arguments), staged.Description, staged.Definition
+	d.Change, d.Base = staged.Change.Text, staged.Change.Base
+	d.Hidden = hiddenIn(staged.Arguments, staged.Change.Text)
+	shown := d
+	shown.AsOf = 0
+	raw, err := json.Marshal(shown)
+	if err != nil {
+		return d, no("unreadable", "the call cannot be shown: "+err.Error())
+	}
+	d.Shown = events.DigestOf(raw)
+	return d, nil
+}
+
+// hiddenIn lists, each once, the characters of the arguments' texts and of a change
+// that are not what a reader sees: control and formatting characters.
+func hiddenIn(args jsontext.Value, change string) []string {
+	var out []string
+	look := func(text string) {
+		for _, c := range text {
+			if c == '\n' || c == '\t' || unicode.IsPrint(c) || unicode.Is(unicode.Zs, c) && c == ' ' {
+				continue
+			}
+			if name := fmt.Sprintf("U+%04X", c); !slices.Contains(out, name) {
+				out = append(out, name)
+			}
+		}
+	}
+	for _, text := range policy.TextsOf(args) {
+		look(text)
+	}
+	look(change)
+	slices.Sort(out)
+	return out
+}
+
+func (h *Handler) approve(r request) any { return h.decideReview(r, true) }
+
+func (h *Handler) refuseReview(r request) any { return h.decideReview(r, false) }
+
+func (h *Handler) decideReview(r request, approve bool) any {
+	return h.act(r, func(q ActRequest, a engine.Act) (engine.Command, any) {
+		d := &engine.DecideReview{Act: a, Review: q.Review, Approve: approve, Shown: q.Shown, Reason: h.text(q.Reason, maxReason)}
+		if approve {
+			// What is wrong with the review itself, the loop says, and records it.
+			if now, bad := h.reviewDetail(r, q.Review); bad == nil {
+				d.Now, d.Base = now.Shown, now.Base
+			}
+		}
+		return d, nil
+	})
+}
