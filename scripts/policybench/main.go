@@ -8,7 +8,8 @@
 // and 1,000 in all. The call is one that the last rule allows; that each engine
 // allows it, and denies one beside it, is checked before anything is measured.
 // gatebook's figure is that of the whole gate, with all its layers and the event
-// that it records; the others decide the rules alone.
+// that it records; the others decide the rules alone. Its second row is the same call
+// of a child with as many agents above it as there may be, of which each is asked too.
 //
 // It is a module of its own so that the product depends on none of the three, and
 // scripts/check does not build it.
@@ -53,7 +54,7 @@ var engines = []struct {
 	name string
 	make func([]rule) (decider, error)
 }{
-	{"gatebook", newGatebook}, {"cedar-go", newCedar}, {"opa", newOPA}, {"casbin", newCasbin},
+	{"gatebook", newGatebook}, {"gatebook, a child", newLineage}, {"cedar-go", newCedar}, {"opa", newOPA}, {"casbin", newCasbin},
 }
 
 // row is one figure.
