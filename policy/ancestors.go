@@ -26,13 +26,16 @@ type CauseFacts struct {
 	Agent     events.AgentID
 	Channel   events.ChannelID
 	Principal events.Principal
+	// Session is its session profile; empty: the longtime one of its agent decides.
+	Session string
 }
 
 // refuseAncestors asks whether the agent above might make this call itself: as it is
 // now, and as one who is asked by who is talking here. Where a round of its own has
 // caused this one, it is asked as in that round: with who talked there, and with the
-// profile that was in effect in it, which this round has frozen. So a child never may
-// what an agent above it may not.
+// session profile of that round or, where it has none, the longtime one of now. The
+// profile that was in effect in it then is frozen in this round, and asked too. So a
+// child never may what an agent above it may not.
 func refuseAncestors(g *gate) *refused {
 	a := g.facts.Agent
 	if a.Parent == "" {
@@ -78,7 +81,8 @@ func (g *gate) parent() *gate {
 	}
 	if len(round.Causes) > 0 {
 		cause := round.Causes[0]
-		up.facts.Round.Principal, up.facts.Round.Channel, up.facts.Round.Causes = cause.Principal, cause.Channel, round.Causes[1:]
+		up.facts.Round.Principal, up.facts.Round.Channel, up.facts.Round.Session = cause.Principal, cause.Channel, cause.Session
+		up.facts.Round.Causes = round.Causes[1:]
 	} else {
 		up.facts.Round.Session = "" // it is not a round of its own
 	}

@@ -36,7 +36,7 @@ func kid(tool string) (CallRequest, CallFacts) {
 func caused(f *CallFacts) {
 	f.Round.Channel, f.Round.Session = "", "guest"
 	f.Round.Principal = events.Principal{ID: "boss", Kind: events.PrincipalSubAgent}
-	f.Round.Causes = []CauseFacts{{Round: "R0", Agent: "boss", Channel: "terminal", Principal: events.Principal{ID: "terminal-guest", Kind: events.PrincipalUser}}}
+	f.Round.Causes = []CauseFacts{{Round: "R0", Agent: "boss", Channel: "terminal", Session: "guest", Principal: events.Principal{ID: "terminal-guest", Kind: events.PrincipalUser}}}
 }
 
 func TestChildRights(t *testing.T) {
@@ -62,6 +62,11 @@ func TestChildRights(t *testing.T) {
 		{"the parent's longtime profile is not declared any more", "file.read", func(_ *Catalog, f *facts) { f.Agent.Ancestors[0].Longtime = "gone" }, "deny ancestors profile"},
 		{"the parent has no longtime profile", "file.read", func(_ *Catalog, f *facts) { f.Agent.Ancestors[0].Longtime = "" }, "deny ancestors profile"},
 		{"the parent has none, and its round is the cause", "file.read", func(_ *Catalog, f *facts) { caused(f); f.Agent.Ancestors[0].Longtime = "" }, "allow  "},
+		{"the longtime profile by which the parent's round went on is cleared", "file.read", func(_ *Catalog, f *facts) {
+			caused(f)
+			f.Round.Causes[0].Session, f.Agent.Ancestors[0].Longtime = "", ""
+		}, "deny ancestors profile"},
+		{"control: it is another by now", "file.read", func(_ *Catalog, f *facts) { caused(f); f.Round.Causes[0].Session = "" }, "allow  "},
 		{"a guest's round of the parent is the cause", "file.write", func(_ *Catalog, f *facts) { caused(f) }, "deny profile profile"},
 		{"a policy for who talked to the parent", "file.read", func(c *Catalog, f *facts) {
 			caused(f)
@@ -202,7 +207,8 @@ func TestRightsNeverExceedAnAncestors(t *testing.T) {
 				its.Agent.Ancestors = f.Agent.Ancestors[i+1:]
 			}
 			if i < len(f.Round.Causes) {
-				its.Round.Principal, its.Round.Channel, its.Round.Causes = f.Round.Causes[i].Principal, f.Round.Causes[i].Channel, f.Round.Causes[i+1:]
+				cause := f.Round.Causes[i]
+				its.Round.Principal, its.Round.Channel, its.Round.Session, its.Round.Causes = cause.Principal, cause.Channel, cause.Session, f.Round.Causes[i+1:]
 			} else {
 				its.Round.Session, its.Round.Causes = "", nil
 			}
@@ -283,7 +289,10 @@ func drawFamily(t *rapid.T) (Catalog, CallRequest, CallFacts) {
 	}
 	for i := range rapid.IntRange(0, 2).Draw(t, "causes") {
 		who := rapid.SampledFrom([]events.Principal{{ID: "terminal-guest", Kind: events.PrincipalUser}, {ID: "anna", Kind: events.PrincipalUser}, {ID: "nightly-job", Kind: events.PrincipalInternal}}).Draw(t, "talks")
-		f.Round.Causes = append(f.Round.Causes, CauseFacts{Round: "R0", Agent: []events.AgentID{"mid", "boss"}[i], Channel: "terminal", Principal: who})
+		f.Round.Causes = append(f.Round.Causes, CauseFacts{Round: "R0", Agent: []events.AgentID{"mid", "boss"}[i], Channel: "terminal", Principal: who, Session: f.Round.Session})
+		if seldom("the longtime profile decided") {
+			f.Round.Causes[i].Session = ""
+		}
 	}
 	return c, req, f
 }

@@ -101,7 +101,7 @@ func causes(r projections.Reader, row projections.RoundRow) ([]policy.CauseFacts
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, policy.CauseFacts{Round: id, Agent: row.Agent, Channel: row.Channel, Principal: row.Principal})
+		all = append(all, policy.CauseFacts{Round: id, Agent: row.Agent, Channel: row.Channel, Principal: row.Principal, Session: row.Session})
 		id = row.CausedBy
 	}
 	return all, nil

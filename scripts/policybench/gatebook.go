@@ -32,7 +32,7 @@ func newLineage(list []rule) (decider, error) {
 	round := policy.RoundFacts{Agent: line[0], Principal: events.Principal{ID: string(line[1]), Kind: events.PrincipalSubAgent}}
 	for i, up := range line[1:] {
 		above := policy.AncestorFacts{Agent: up, Enrolled: true, Role: "worker", Longtime: "work"}
-		cause := policy.CauseFacts{Round: events.RoundID(fmt.Sprint("cause", i)), Agent: up}
+		cause := policy.CauseFacts{Round: events.RoundID(fmt.Sprint("cause", i)), Agent: up, Session: "work"}
 		if i+2 < len(line) {
 			above.Parent, above.ChildAllow = line[i+2], "work"
 			cause.Principal = events.Principal{ID: string(line[i+2]), Kind: events.PrincipalSubAgent}
