@@ -348,7 +348,7 @@ func (h *history) cause(of *served, child *member) {
 		session = policy.NoProfile
 	}
 	began, _ := got.(engine.RoundAnswer)
-	taken, _ := (<-offer).(engine.RoundAnswer)
+	taken, _ := soon(h.t, offer).(engine.RoundAnswer)
 	if began.Round != taken.Round || began.Profile != session || began.Principal != string(of.by.id) {
 		h.rt.Fatalf("it has begun as %+v, for the process as %+v, want the profile %s", began, taken, session)
 	}

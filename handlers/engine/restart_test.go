@@ -44,20 +44,38 @@ func (h *house) jobRounds() (begun []events.RoundID, missed int) {
 	return begun, missed
 }
 
+// soon is what an answer says, if it comes.
+func soon(t *testing.T, answer <-chan any) any {
+	t.Helper()
+	select {
+	case v := <-answer:
+		return v
+	case <-time.After(20 * time.Second):
+		t.Fatal("no answer")
+	}
+	return nil
+}
+
 // served waits for the round that an offer gets.
 func (h *house) served(t *testing.T, offer <-chan any) engine.RoundAnswer {
 	t.Helper()
-	select {
-	case v := <-offer:
-		round, ok := v.(engine.RoundAnswer)
-		if !ok {
-			t.Fatalf("no round: %+v", v)
-		}
-		return round
-	case <-time.After(20 * time.Second):
-		t.Fatal("no round began")
+	v := soon(t, offer)
+	round, ok := v.(engine.RoundAnswer)
+	if !ok {
+		t.Fatalf("no round: %+v", v)
 	}
-	return engine.RoundAnswer{}
+	return round
+}
+
+func (h *house) waitEnd(t *testing.T, round events.RoundID) {
+	t.Helper()
+	for range 1000 {
+		if _, over := h.roundEnd(round); over {
+			return
+		}
+		yield(t)
+	}
+	t.Fatalf("the round %s goes on", round)
 }
 
 // nothingFor fails where an offer gets anything within a tick.
@@ -81,6 +99,7 @@ func TestJobsOverARestart(t *testing.T) {
 		restart(h)
 		first := h.served(t, h.send(accept("alice", "a", "")))
 		h.nothingFor(t, h.send(accept("alice", "b", "")), "it runs again")
+		h.clock.pass(time.Minute)
 		restart(h)
 		h.nothingFor(t, h.send(accept("alice", "c", "")), "after another restart it runs again")
 		begun, missed := h.jobRounds()
@@ -113,15 +132,17 @@ func TestAcceptedOffersOverARestart(t *testing.T) {
 		h.ask(cause(t.Context(), of))
 		caused := h.served(t, offer)
 		restart(h)
-		h.clock.pass(61 * time.Minute) // the job is due again
-		for again, want := range map[string]struct {
-			agent events.AgentID
-			round engine.RoundAnswer
-		}{"a": {"alice", ofJob}, "k": {"kid", caused}} {
-			for range 2 {
-				got := h.served(t, h.send(accept(want.agent, again, "")))
-				if !got.Repeated || got.Round != want.round.Round || got.Task != want.round.Task || got.Job != want.round.Job || got.CausedBy != want.round.CausedBy {
-					t.Errorf("%s asked again: %+v, want %+v", want.agent, got, want.round)
+		for _, over := range []bool{false, true} {
+			if over {
+				h.clock.pass(61 * time.Minute) // the rounds time out, and the job is due again
+				h.waitEnd(t, ofJob.Round)
+				h.waitEnd(t, caused.Round)
+			}
+			for handle, want := range map[string]engine.RoundAnswer{"a": ofJob, "k": caused} {
+				agent := map[string]events.AgentID{"a": "alice", "k": "kid"}[handle]
+				got := h.served(t, h.send(accept(agent, handle, "")))
+				if !got.Repeated || got.Round != want.Round || got.Task != want.Task || got.Job != want.Job || got.CausedBy != want.CausedBy || (got.End != "") != over {
+					t.Errorf("%s asked again: %+v, want %+v", agent, got, want)
 				}
 			}
 		}
@@ -158,7 +179,7 @@ func TestWaitingOffersOverARestart(t *testing.T) {
 		})
 		restart(h)
 		for name, answer := range map[string]<-chan any{"the offer": offer, "the wish": wish} {
-			if no, ok := (<-answer).(engine.Refused); !ok || no.Error.Code != "stopped" {
+			if no, ok := soon(t, answer).(engine.Refused); !ok || no.Error.Code != "stopped" {
 				t.Errorf("%s heard %+v", name, no)
 			}
 		}
@@ -181,6 +202,7 @@ func TestCausedRoundsOverARestart(t *testing.T) {
 			worker := c.Roles["worker"]
 			worker.MayDeclare = []string{"worker"}
 			c.Roles["worker"] = worker
+			c.Profiles["guest"] = policy.Profile{Tools: []string{"file.list", "file.read"}}
 			c.Principals.IDs = map[string]policy.Policy{"terminal-guest": {Deny: []policy.Rule{{Tool: "file.list"}}}}
 		})
 		h.start()
