@@ -162,6 +162,21 @@ var table = []mutant{
 		pkg: "./policy", test: "TestChildRights",
 	},
 	{
+		name: "cleared-longtime-lives-on", means: "an agent above counts with a longtime profile that it has not any more",
+		file: "policy/ancestors.go", old: "= cause.Principal, cause.Channel, cause.Session", new: "= cause.Principal, cause.Channel, up.facts.Round.Session",
+		pkg: "./policy", test: "TestChildRights",
+	},
+	{
+		name: "child-denials-lost", means: "what the parent of an agent above denies that one is not denied below",
+		file: "handlers/engine/child.go", old: "ChildDeny: row.ChildDeny,", new: "",
+		pkg: "./handlers/engine", test: "TestRightsOverHistories",
+	},
+	{
+		name: "job-forgotten-by-restart", means: "a job that has run is due again after a restart",
+		file: "policy/round.go", old: "} else if at != 0 {", new: "} else if at >= began {",
+		pkg: "./handlers/engine", test: "TestJobsOverARestart",
+	},
+	{
 		name: "cause-passes-nothing", means: "a round that a guest's caused has the child's own profile",
 		file: "policy/round.go", old: "return principal, c.profileInEffect(f.Cause.Session, f.Causing.Longtime), nil", new: "return principal, \"\", nil",
 		pkg: "./policy", test: "TestRoundsOfTheEngine",
