@@ -109,6 +109,28 @@ func (a *arguments) text(field, whenAbsent string) string {
 	return string(raw)
 }
 
+// content gives a string member of least to most bytes.
+func (a *arguments) content(field string, least, most int) string {
+	a.require(field)
+	text := a.text(field, "")
+	if n := len(text); n < least || n > most {
+		a.fail(field, fmt.Sprintf("has %d bytes, want %d to %d", n, least, most))
+	}
+	return text
+}
+
+// flag gives a truth value, false when absent.
+func (a *arguments) flag(field string) bool {
+	value, ok := a.values[field]
+	if !ok || a.malformed != nil {
+		return false
+	}
+	if kind := value.Kind(); kind != 't' && kind != 'f' {
+		a.fail(field, "want true or false")
+	}
+	return value.Kind() == 't'
+}
+
 func (a *arguments) require(field string) {
 	if _, ok := a.values[field]; !ok {
 		a.fail(field, "missing")

@@ -20,6 +20,8 @@ func valid() map[string]string {
 	return map[string]string{
 		"file.list": ``, "file.trash": ``, "file.read": `"path":"ok.txt"`, "file.delete": `"path":"ok.txt"`,
 		"file.write": `"path":"ok.txt","content":"x"`, "file.restore": `"id":"` + string(callID(1)) + `"`,
+		"file.stat": `"path":"ok.txt"`, "file.search": `"pattern":"ok"`, "file.append": `"path":"ok.txt","content":"x"`,
+		"file.edit": `"path":"ok.txt","old":"ok","new":"OK"`, "file.copy": `"from":"ok.txt","to":"new.txt"`, "file.move": `"from":"ok.txt","to":"new.txt"`,
 	}
 }
 
@@ -60,6 +62,21 @@ func TestDecodeIsStrict(t *testing.T) {
 		{"id in lower case", "file.restore", `{"id":"` + strings.ToLower(string(callID(1))) + `"}`, "id"},
 		{"id by prefix", "file.restore", `{"id":"01J"}`, "id"},
 		{"empty cursor is no id", "file.trash", `{"cursor":""}`, "cursor"},
+		{"O-R20 (var.) case", "file.move", `{"from":"a","To":"b"}`, "To"},
+		{"O-R20 (var.) duplicate", "file.copy", `{"from":"a","to":"b","to":"../c"}`, "to"},
+		{"nothing to append", "file.append", `{"path":"a","content":""}`, "content"},
+		{"too much to append", "file.append", args("path", "a", "content", strings.Repeat("é", workspace.MaxContent/2+1)), "content"},
+		{"an empty text to replace", "file.edit", `{"path":"a","old":"","new":"x"}`, "old"},
+		{"an edit that changes nothing", "file.edit", `{"path":"a","old":"x","new":"x"}`, "new"},
+		{"flag as text", "file.edit", `{"path":"a","old":"x","new":"y","all":"true"}`, "all"},
+		{"null for a flag", "file.search", `{"pattern":"x","regexp":null}`, "regexp"},
+		{"too much to put in place", "file.edit", args("path", "a", "old", "x", "new", strings.Repeat("x", workspace.MaxContent+1)), "new"},
+		{"empty pattern", "file.search", `{"pattern":""}`, "pattern"},
+		{"long pattern", "file.search", args("pattern", strings.Repeat("x", workspace.MaxPattern+1)), "pattern"},
+		{"pattern over two lines", "file.search", `{"pattern":"a
+b"}`, "pattern"},
+		{"not an expression", "file.search", `{"pattern":"a(","regexp":true}`, "pattern"},
+		{"an expression of too many steps", "file.search", `{"pattern":"(a{100}){9}","regexp":true}`, "pattern"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			_, err := h.tools[row.tool].Decode(jsontext.Value(row.args))
@@ -82,6 +99,13 @@ func TestDecodeGivesPathsToTheGate(t *testing.T) {
 		{"file.restore", args("id", callID(1)), "[]"},
 		{"file.restore", args("id", callID(1), "path", "../x"), "[leaves]"},
 		{"file.trash", `{}`, "[]"},
+		{"file.stat", `{"path":"a/./b"}`, "[a/b]"},
+		{"file.search", `{"pattern":"x"}`, "[.]"},
+		{"file.search", `{"pattern":"x","path":"a"}`, "[a]"},
+		{"file.append", `{"path":"a","content":"x"}`, "[a]"},
+		{"file.edit", `{"path":"../a","old":"x","new":"y"}`, "[leaves]"},
+		{"file.copy", `{"from":"a","to":"../x"}`, "[a leaves]"},
+		{"file.move", `{"to":"b/../c","from":".trash/x"}`, "[.trash/x c]"},
 	} {
 		decoded, err := h.tools[row.tool].Decode(jsontext.Value(row.args))
 		paths := []string{}
@@ -138,6 +162,14 @@ func TestDefinitions(t *testing.T) {
 				t.Errorf("%s without %s: %v", name, field, err)
 			}
 		}
+	}
+}
+
+// TestMalformedTextIsEscaped: what a pattern says of itself is shown to people too.
+func TestMalformedTextIsEscaped(t *testing.T) {
+	_, err := newHouseTools()["file.search"].Decode(jsontext.Value(`{"pattern":"\u001b[2J\u202e(","regexp":true}`))
+	if err == nil || strings.ContainsAny(err.Error(), "\x1b\u202e") {
+		t.Errorf("%q", err)
 	}
 }
 

@@ -1,5 +1,6 @@
 // Package file holds the tools with which an agent works in its workspace:
-// file.list, file.read, file.write, file.delete, file.trash and file.restore.
+// they list, read, stat and search, write, append and edit, copy and move, and
+// delete, with a trash to look into and to restore from.
 //
 // Start with [Tools]. Each tool is one file: its definition, its arguments, and
 // the one method of [workspace.Workspace] that it calls.
@@ -26,7 +27,11 @@ import (
 
 // Tools gives the file tools over the workspaces ws.
 func Tools(ws *workspace.Workspaces) []tools.Tool {
-	return []tools.Tool{listTool(ws), readTool(ws), writeTool(ws), deleteTool(ws), trashTool(ws), restoreTool(ws)}
+	return []tools.Tool{
+		listTool(ws), readTool(ws), statTool(ws), searchTool(ws),
+		writeTool(ws), appendTool(ws), editTool(ws), copyTool(ws), moveTool(ws),
+		deleteTool(ws), trashTool(ws), restoreTool(ws),
+	}
 }
 
 // tool is a file tool whose decoded arguments are an A.
@@ -91,6 +96,18 @@ const pathSchema = `{"type":"string","description":"Path in your workspace, with
 
 func define(name, description, schema string) tools.Definition {
 	return tools.Definition{Name: name, Description: description, Schema: jsontext.Value(schema)}
+}
+
+// fromToSchema is the schema of a tool that takes two paths.
+const fromToSchema = `{"type":"object","properties":{"from":` + pathSchema + `,"to":` + pathSchema + `},"required":["from","to"],"additionalProperties":false}`
+
+// fromTo are the arguments of a tool that takes two paths.
+type fromTo struct{ from, to paths.Path }
+
+func decodeFromTo(a *arguments) fromTo {
+	a.require("from")
+	a.require("to")
+	return fromTo{from: a.path("from", ""), to: a.path("to", "")}
 }
 
 // pathOnly are the arguments of a tool that takes one path.

@@ -62,7 +62,7 @@ func readTool(ws *workspace.Workspaces) tools.Tool {
 func show(path paths.Path, c workspace.Content) readResult {
 	data := c.Data
 	if c.Offset+int64(len(data)) < c.Size {
-		data = wholeRunes(data)
+		data = workspace.WholeRunes(data)
 	}
 	r := readResult{Path: path.String(), Content: string(data), Encoding: "utf-8", Size: c.Size, Offset: c.Offset}
 	if !fitsAsText(data) {
@@ -83,19 +83,4 @@ func fitsAsText(data []byte) bool {
 	}
 	quoted, err := jsontext.AppendQuote(nil, data)
 	return err == nil && len(quoted) <= base64.StdEncoding.EncodedLen(workspace.MaxContent)+2
-}
-
-// wholeRunes leaves out a character that the limit has cut, unless nothing
-// would be left.
-func wholeRunes(data []byte) []byte {
-	for cut := 1; cut < min(utf8.UTFMax, len(data)); cut++ {
-		tail := data[len(data)-cut:]
-		if utf8.RuneStart(tail[0]) {
-			if utf8.FullRune(tail) {
-				return data
-			}
-			return data[:len(data)-cut]
-		}
-	}
-	return data
 }

@@ -34,12 +34,7 @@ func writeTool(ws *workspace.Workspaces) tools.Tool {
 		fields: []string{"path", "content"},
 		decode: func(a *arguments) writeArgs {
 			a.require("path")
-			a.require("content")
-			args := writeArgs{path: a.path("path", ""), content: a.text("content", "")}
-			if n := len(args.content); n > workspace.MaxContent {
-				a.fail("content", fmt.Sprintf("has %d bytes, at most %d", n, workspace.MaxContent))
-			}
-			return args
+			return writeArgs{path: a.path("path", ""), content: a.content("content", 0, workspace.MaxContent)}
 		},
 		run: func(_ context.Context, ws *workspace.Workspace, env tools.Env, a writeArgs) (any, error) {
 			write := ws.Write

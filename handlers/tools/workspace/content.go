@@ -98,7 +98,8 @@ func (ws *Workspace) write(stamp Stamp, path paths.Path, content []byte, onlyNew
 	if fresh {
 		return Written{}, placeNew(e, f, name, content)
 	}
-	return Written{Replaced: stamp.Call}, replace(e, f, name, content, description{path.String(), stamp.Now})
+	make := func() error { return e.create(contentName, content) }
+	return Written{Replaced: stamp.Call}, replace(e, f, name, make, description{path.String(), stamp.Now})
 }
 
 // placeNew writes a new file beside its place and moves it there.
@@ -117,11 +118,11 @@ func placeNew(e entry, f folder, name string, content []byte) error {
 	return errors.Join(err, e.remove())
 }
 
-// replace writes the new version into a trash entry and exchanges it with the
-// former one: the name is never absent, and whatever a kill leaves in the entry
-// is one of the two versions, described.
-func replace(e entry, f folder, name string, content []byte, d description) error {
-	err := e.create(contentName, content)
+// replace makes the new version as the content of a trash entry and exchanges it
+// with the former one: the name is never absent, and whatever a kill leaves in the
+// entry is one of the two versions, described.
+func replace(e entry, f folder, name string, make func() error, d description) error {
+	err := make()
 	f.step("written")
 	if err == nil {
 		err = e.describe(d)

@@ -11,8 +11,8 @@ import (
 	"gatebook/policy/paths"
 )
 
-// Error is an error fit for an agent: it shows the path that the agent gave and
-// never one of the host. It unwraps to [fs.ErrNotExist], [fs.ErrExist], a
+// Error is an error fit for an agent: it shows the path that the agent gave, or
+// one below it, and never one of the host. It unwraps to [fs.ErrNotExist], [fs.ErrExist], a
 // [syscall.Errno], or nothing.
 type Error struct {
 	Path   string
@@ -27,6 +27,7 @@ func (e *Error) Unwrap() error { return e.cause }
 var (
 	errFolder    = errors.New("is a folder")
 	errNotFolder = errors.New("is not a folder")
+	errInside    = errors.New("is the same as from, or inside it; name a path outside of it")
 	errChanged   = errors.New("was changed by somebody else in the same moment; try again")
 )
 
@@ -50,16 +51,20 @@ func inside(path paths.Path) error {
 }
 
 // fault makes err fit for the agent: host paths are dropped, refusals become
-// [*tools.Refused]; path is what the agent gave.
+// [*tools.Refused]; path is what the agent gave. An error that is fit already, because
+// it names something below path, stays as it is.
 func fault(path string, err error) error {
 	var fit *Error
 	var refused *refusal
+	var named *tools.Refused
 	var errno syscall.Errno
 	switch {
 	case err == nil:
 		return nil
 	case errors.As(err, &fit):
 		return fit
+	case errors.As(err, &named):
+		return named
 	case errors.Is(err, context.Canceled):
 		return context.Canceled
 	case errors.Is(err, context.DeadlineExceeded):
@@ -73,7 +78,7 @@ func fault(path string, err error) error {
 	case errors.As(err, &errno):
 		return &Error{path, errno.Error(), errno}
 	}
-	for _, known := range []error{errFolder, errNotFolder, errChanged, errWhole} {
+	for _, known := range []error{errFolder, errNotFolder, errInside, errChanged, errWhole} {
 		if errors.Is(err, known) {
 			return &Error{path, known.Error(), nil}
 		}

@@ -172,6 +172,53 @@ func (f folder) create(name string, content []byte) error {
 	return errors.Join(err, file.Close())
 }
 
+// chunk is how much is copied or hashed between two looks at the context.
+const chunk = 1 << 20
+
+// createFrom is create with what file holds, as info says it, and more after it. A
+// file that is changed meanwhile is errChanged.
+func (f folder) createFrom(ctx context.Context, name string, file *os.File, info fs.FileInfo, more []byte) error {
+	made, err := f.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL|openFlags, fileMode)
+	if err != nil {
+		return err
+	}
+	err = pour(ctx, made, file, info)
+	if err == nil {
+		_, err = made.Write(more)
+	}
+	if err == nil {
+		err = made.Sync()
+	}
+	return errors.Join(err, made.Close())
+}
+
+// pour gives all of file, which is at its beginning, to w.
+func pour(ctx context.Context, w io.Writer, file *os.File, info fs.FileInfo) error {
+	for left := info.Size(); left > 0; {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		n, err := io.CopyN(w, file, min(left, chunk))
+		if errors.Is(err, io.EOF) {
+			return errChanged
+		}
+		if err != nil {
+			return err
+		}
+		left -= n
+	}
+	return unchanged(file, info)
+}
+
+// unchanged is errChanged where file is not any more what info says.
+func unchanged(file *os.File, info fs.FileInfo) error {
+	now, err := file.Stat()
+	if err == nil && (now.Size() != info.Size() || !now.ModTime().Equal(info.ModTime())) {
+		err = errChanged
+	}
+	return err
+}
+
 // sync makes the names in f durable.
 func (f folder) sync() error {
 	dir, err := f.Open(".")

@@ -2,7 +2,9 @@ package workspace
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/base64"
+	"encoding/hex"
 	"errors"
 	"io/fs"
 	"strings"
@@ -117,6 +119,68 @@ func (f folder) entry(name string) (Entry, error) {
 		e.Modified = events.InstantOf(info.ModTime())
 	}
 	return e, nil
+}
+
+// Status is what is known of one file or folder.
+type Status struct {
+	Path string `json:"path"`
+	Type string `json:"type"` // "file" or "dir"
+	// Size is that of a file, in bytes; 0 of a folder.
+	Size int64 `json:"size"`
+	// Modified is the system's time of the last change.
+	Modified events.Instant `json:"modified"`
+	// SHA256 is the digest of a file's content, in hexadecimal; empty for a folder and
+	// for a file of more than [MaxHashed] bytes.
+	SHA256 string `json:"sha256,omitzero"`
+}
+
+// Stat gives what is known of a file or folder. Of a file, metadata and digest are
+// from one handle, and of one version.
+func (ws *Workspace) Stat(ctx context.Context, path paths.Path) (Status, error) {
+	status, err := ws.stat(ctx, path)
+	return status, fault(path.String(), err)
+}
+
+func (ws *Workspace) stat(ctx context.Context, path paths.Path) (Status, error) {
+	if path.String() == "." {
+		return statFolder(path, ws.root)
+	}
+	f, name, err := ws.parent(path, false)
+	if err != nil {
+		return Status{}, err
+	}
+	defer f.Close()
+	file, info, err := f.openFile(name)
+	if errors.Is(err, errFolder) {
+		next, err := f.enter(name, false)
+		if err != nil {
+			return Status{}, err
+		}
+		defer next.Close()
+		return statFolder(path, next)
+	}
+	if err != nil {
+		return Status{}, err
+	}
+	defer file.Close()
+	s := Status{Path: path.String(), Type: "file", Size: info.Size(), Modified: events.InstantOf(info.ModTime())}
+	if s.Size > MaxHashed {
+		return s, nil
+	}
+	hash := sha256.New()
+	if err := pour(ctx, hash, file, info); err != nil {
+		return Status{}, err
+	}
+	s.SHA256 = hex.EncodeToString(hash.Sum(nil))
+	return s, nil
+}
+
+func statFolder(path paths.Path, f folder) (Status, error) {
+	info, err := f.Stat(".")
+	if err != nil {
+		return Status{}, err
+	}
+	return Status{Path: path.String(), Type: "dir", Modified: events.InstantOf(info.ModTime())}, nil
 }
 
 func typeOf(info fs.FileInfo) string {

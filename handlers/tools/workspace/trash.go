@@ -24,6 +24,9 @@ const (
 	trashName       = ".trash"
 	contentName     = "content"
 	descriptionName = "meta.json"
+	// partName is what a copy is made under. It is not content: what a kill leaves
+	// there is still whole where it was copied from.
+	partName = "part"
 )
 
 type description struct {
@@ -312,6 +315,7 @@ func (e entry) target(to *paths.Path) (paths.Path, error) {
 // discard takes back an entry whose content is only what its own call wrote.
 func (e entry) discard() {
 	_ = e.Remove(contentName) // what stays is an entry too many, nothing else
+	_ = e.RemoveAll(partName)
 	_ = e.remove()
 }
 
