@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/go-json-experiment/json"
 )
 
 // refusal is a call that must end as wanted and change nothing outside.
@@ -23,16 +25,78 @@ type refusal struct {
 	want  string
 }
 
-func pathRows(id, tool, want string, paths ...string) []refusal {
+// way is one argument by which a tool reaches a path.
+type way struct {
+	name  string
+	field string
+	args  func(p string) string
+}
+
+func (w way) tool() string {
+	tool, _, _ := strings.Cut(w.name, " ")
+	return tool
+}
+
+// ways are all but that of file.restore, which has a test of its own. The least
+// arguments of a tool are those of valid; the paths here take the place of theirs.
+func ways() []way {
+	only := func(p string) string { return args("path", p) }
+	return []way{
+		{"file.list", "path", only}, {"file.read", "path", only}, {"file.stat", "path", only}, {"file.delete", "path", only},
+		{"file.search", "path", func(p string) string { return args("path", p, "pattern", "CANARY") }},
+		{"file.write", "path", func(p string) string { return args("path", p, "content", "OWNED") }},
+		{"file.append", "path", func(p string) string { return args("path", p, "content", "OWNED") }},
+		{"file.edit", "path", func(p string) string { return args("path", p, "old", "CANARY", "new", "OWNED") }},
+		{"file.copy from", "from", func(p string) string { return args("from", p, "to", "copied") }},
+		{"file.copy to", "to", func(p string) string { return args("from", "ok.txt", "to", p) }},
+		{"file.move from", "from", func(p string) string { return args("from", p, "to", "moved") }},
+		{"file.move to", "to", func(p string) string { return args("from", "ok.txt", "to", p) }},
+	}
+}
+
+// pathRows are the paths through one way.
+func pathRows(id, through, want string, paths ...string) []refusal {
 	var rows []refusal
-	for _, p := range paths {
-		a := args("path", p)
-		if tool == "file.write" {
-			a = args("path", p, "content", "OWNED")
+	for _, w := range ways() {
+		if w.name != through {
+			continue
 		}
-		rows = append(rows, refusal{id + " " + tool + " " + p, nil, tool, a, want})
+		for _, p := range paths {
+			ends := want
+			if want == "reject path" {
+				ends = "reject " + w.field
+			}
+			rows = append(rows, refusal{id + " " + through + " " + p, nil, w.tool(), w.args(p), ends})
+		}
+	}
+	if len(rows) == 0 {
+		panic("there is no way " + through)
 	}
 	return rows
+}
+
+// TestEveryWayIsKnown: every tool with a path among its arguments is in the tables
+// of refusals, each of its paths.
+func TestEveryWayIsKnown(t *testing.T) {
+	known := map[string]bool{"file.restore path": true, "file.trash": true}
+	for _, w := range ways() {
+		known[w.tool()+" "+w.field] = true
+	}
+	for name, tool := range newHouseTools() {
+		var schema struct {
+			Properties map[string]struct {
+				Description string `json:"description"`
+			} `json:"properties"`
+		}
+		if err := json.Unmarshal(tool.Definition().Schema, &schema); err != nil {
+			t.Fatal(err)
+		}
+		for field, p := range schema.Properties {
+			if strings.Contains(p.Description, "Path in your workspace") && !known[name+" "+field] {
+				t.Errorf("no row tries %s of %s", field, name)
+			}
+		}
+	}
 }
 
 func with(setup func(*house), rows ...refusal) []refusal {
@@ -59,9 +123,16 @@ func linkRows() []refusal {
 	add(with(at("new.txt", "draft.txt"), pathRows("O-P03 DesktopCommanderMCP#420 dangling link", "file.write", "refused link", "draft.txt")...)...)
 	add(with(at("", "d"), pathRows("O-P03 OpenBot#100 link as parent", "file.write", "refused link", "d/new.txt", "d/deep/new.txt")...)...)
 	add(with(at("victim.txt", "notes.md"), pathRows("O-P04 OpenBot#100 last component", "file.write", "refused link", "notes.md")...)...)
-	for _, tool := range []string{"file.list", "file.read", "file.write", "file.delete"} {
+	add(with(at("missing", "gone"), pathRows("O-P03 DesktopCommanderMCP#420 dangling link", "file.copy to", "exists", "gone")...)...)
+	add(with(at("missing", "gone"), pathRows("O-P03 DesktopCommanderMCP#420 dangling link", "file.move to", "exists", "gone")...)...)
+	for _, w := range ways() {
+		tool, last := w.name, "refused link"
+		if w.field == "to" {
+			last = "exists" // a link is in the way, and nothing goes through it
+		}
 		add(with(at("", "lnk"), pathRows("O-P05 CVE-2026-39822", tool, "reject path", "lnk/", "lnk//")...)...)
-		add(with(at("", "lnk"), pathRows("O-P05 CVE-2026-39822", tool, "refused link", "lnk", "lnk/.", "lnk/secret.txt")...)...)
+		add(with(at("", "lnk"), pathRows("O-P05 CVE-2026-39822", tool, last, "lnk", "lnk/.")...)...)
+		add(with(at("", "lnk"), pathRows("O-P05 CVE-2026-39822", tool, "refused link", "lnk/secret.txt")...)...)
 		add(with(at("", "out"), pathRows("O-P24 CVE-2026-39861 a link made by another tool", tool, "refused link", "out/x")...)...)
 	}
 	add(with(func(h *house) { h.link("/proc/self/root", "p") }, pathRows("O-P17 sandlock#246", "file.read", "refused link", "p/etc/hostname")...)...)
@@ -75,7 +146,19 @@ func fileRows() []refusal {
 	pipe := func(h *house) { h.must(syscall.Mkfifo(h.ws+"/pipe", 0o600)) }
 	zero := func(h *house) { h.link("/dev/zero", "zero") }
 	var rows []refusal
-	for _, tool := range []string{"file.read", "file.write", "file.delete"} {
+	inside := func(make func(*house)) func(*house) { // what the folder sub holds, and its copy would
+		return func(h *house) { make(h); h.must(os.Rename(h.ws+"/h.txt", h.ws+"/sub/h.txt")) }
+	}
+	piped := func(h *house) { h.must(syscall.Mkfifo(h.ws+"/sub/pipe", 0o600)) }
+	linked := func(h *house) { h.link(h.out, "sub/lnk") }
+	rows = append(rows, with(inside(hard), pathRows("O-P08 (var.) below the folder", "file.copy from", "refused hard_link", "sub")...)...)
+	rows = append(rows, with(piped, pathRows("O-P18 (var.) below the folder", "file.copy from", "refused special_file", "sub")...)...)
+	rows = append(rows, with(linked, pathRows("O-P22 CVE-2024-8244 below the folder", "file.copy from", "refused link", "sub")...)...)
+	for _, w := range ways() {
+		tool := w.name
+		if tool == "file.list" || w.field == "to" {
+			continue
+		}
 		rows = append(rows, with(hard, pathRows("O-P08 Codewhale#5569 codex#21819", tool, "refused hard_link", "h.txt")...)...)
 		rows = append(rows, with(pipe, pathRows("O-P18 wayland#644 named pipe", tool, "refused special_file", "pipe")...)...)
 		rows = append(rows, with(zero, pathRows("O-P18 wayland#644 link to a device", tool, "refused link", "zero")...)...)
@@ -87,7 +170,8 @@ func fileRows() []refusal {
 // lexicalRows are paths that no tool takes, whatever is on the disk.
 func lexicalRows() []refusal {
 	var rows []refusal
-	for _, tool := range []string{"file.list", "file.read", "file.write", "file.delete"} {
+	for _, w := range ways() {
+		tool := w.name
 		for _, r := range []struct {
 			id, want string
 			paths    []string
@@ -109,6 +193,9 @@ func lexicalRows() []refusal {
 	}
 	return append(rows,
 		refusal{"O-P23 CVE-2026-25722", nil, "file.write", `{"cwd":"..","path":"Identity.md","content":"x"}`, "reject cwd"},
+		refusal{"O-P23 (var.)", nil, "file.move", `{"cwd":"..","from":"ok.txt","to":"Identity.md"}`, "reject cwd"},
+		refusal{"O-P25 connectonion#722 move over AgentSettings", nil, "file.move", `{"from":"ok.txt","to":"../AgentSettings.json"}`, "refused workspace"},
+		refusal{"O-P25 (var.) move where AgentSettings is absent", func(h *house) { h.must(os.Remove(h.data + "/agents/alice/AgentSettings.json")) }, "file.move", `{"from":"ok.txt","to":"../AgentSettings.json"}`, "refused workspace"},
 		refusal{"O-P25 AgentSettings absent", func(h *house) { h.must(os.Remove(h.data + "/agents/alice/AgentSettings.json")) }, "file.write", `{"path":"../AgentSettings.json","content":"x"}`, "refused workspace"})
 }
 
@@ -119,7 +206,7 @@ func TestRefusals(t *testing.T) {
 			if row.setup != nil {
 				row.setup(h)
 			}
-			before := h.outside()
+			before, inside := h.outside(), h.inside()
 			start := time.Now()
 			result, err := h.call(row.tool, row.args)
 			if took := time.Since(start); took > time.Second {
@@ -129,6 +216,9 @@ func TestRefusals(t *testing.T) {
 				t.Errorf("%s %s: %s (%v), want %s", row.tool, row.args, got, err, row.want)
 			}
 			h.unharmed(before, result, err)
+			if after := h.inside(); after != inside {
+				t.Errorf("the workspace changed:\n%s\nwas\n%s", after, inside)
+			}
 		})
 	}
 }
@@ -255,6 +345,26 @@ func TestP26Control(t *testing.T) {
 	_, err = h.call("file.read", `{"path":"notes/b.txt"}`)
 	if err == nil || err.Error() != `"notes/b.txt": not found` {
 		t.Errorf("O-P26: the error must show the given path and no more: %v", err)
+	}
+}
+
+// TestP22Search: what a link below the folder leads to is not found, and is
+// counted as not searched.
+func TestP22Search(t *testing.T) {
+	h := newHouse(t)
+	h.put(h.ws+"/sub/deep/own.txt", "CANARY of my own")
+	h.link(h.out, "sub/folder")
+	h.link(h.out+"/secret.txt", "sub/leak")
+	h.must(os.Link(h.out+"/secret.txt", h.ws+"/sub/hard"))
+	h.must(syscall.Mkfifo(h.ws+"/sub/pipe", 0o600))
+	before := h.outside()
+	for _, path := range []string{".", "sub"} {
+		result, err := h.call("file.search", args("path", path, "pattern", "CANARY"))
+		h.unharmed(before, result, err)
+		const want = `"matches":[{"line":1,"path":"sub/deep/own.txt","text":"CANARY of my own"}],"skipped":4,"truncated":false`
+		if !strings.Contains(string(result), want) {
+			t.Errorf("O-P22 kimi-code#1934 %s: %s", path, result)
+		}
 	}
 }
 

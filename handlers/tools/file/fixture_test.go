@@ -102,6 +102,25 @@ func (h *house) outside() string {
 	return all.String()
 }
 
+// inside is everything in the workspace with its content, but for folders of the trash.
+func (h *house) inside() string {
+	var all strings.Builder
+	h.must(filepath.WalkDir(h.ws, func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() && strings.HasPrefix(name, h.ws+"/.trash") {
+			return err
+		}
+		content := ""
+		if d.Type().IsRegular() {
+			raw, err := os.ReadFile(name)
+			h.must(err)
+			content = string(raw)
+		}
+		fmt.Fprintf(&all, "%s %s %s\n", name, d.Type(), content)
+		return nil
+	}))
+	return all.String()
+}
+
 func callID(n int) events.CallID { return events.CallID(fmt.Sprintf("01J%023d", n)) }
 
 // call decodes and runs as the engine does, as the n-th call.

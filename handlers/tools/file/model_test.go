@@ -1,6 +1,7 @@
 package file_test
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"maps"
 	"path"
@@ -12,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"gatebook/events"
+	"gatebook/policy/paths"
 )
 
 // tree is files by path; a folder is a path with an empty content and a slash.
@@ -36,16 +38,35 @@ func (m tree) makeParents(p string) {
 	}
 }
 
-// cut takes p and what is below it out of m, with names relative to p.
-func (m tree) cut(p string) tree {
+// part is p and what is below it, with names relative to p.
+func (m tree) part(p string) tree {
 	part := tree{}
 	for name, content := range m {
 		if name == p || strings.HasPrefix(name, p+"/") {
 			part[strings.TrimPrefix(name, p)] = content
-			delete(m, name)
 		}
 	}
 	return part
+}
+
+// cut takes that out of m.
+func (m tree) cut(p string) tree {
+	part := m.part(p)
+	for name := range part {
+		delete(m, p+name)
+	}
+	return part
+}
+
+// contents are those of the files.
+func (m tree) contents() (all []string) {
+	for name, content := range m {
+		if !strings.HasSuffix(name, "/") {
+			all = append(all, content)
+		}
+	}
+	slices.Sort(all)
+	return all
 }
 
 func (m tree) paste(p string, part tree) {
@@ -67,7 +88,8 @@ type machine struct {
 	calls int
 	files tree
 	trash map[events.CallID]trashed
-	wrote []string
+	wrote []string // every content that must be somewhere
+	n     int      // of writes, so that contents differ
 }
 
 func (m *machine) call(rt *rapid.T, tool, arguments, want string, result any) {
@@ -89,7 +111,8 @@ func drawPath(rt *rapid.T) string {
 
 func (m *machine) write(rt *rapid.T) {
 	p := drawPath(rt)
-	content := fmt.Sprintf("content %d", len(m.wrote))
+	content := fmt.Sprintf("content %d", m.n)
+	m.n++
 	a := args("path", p, "content", content)
 	if m.files.isDir(p) || !m.files.parents(p) {
 		m.call(rt, "file.write", a, "error", nil)
@@ -104,6 +127,82 @@ func (m *machine) write(rt *rapid.T) {
 	}
 	m.files.paste(p, tree{"": content})
 	m.wrote = append(m.wrote, content)
+}
+
+// append puts text at the end; the content before is part of the one after.
+func (m *machine) append(rt *rapid.T) {
+	p := drawPath(rt)
+	a := args("path", p, "content", " content")
+	old, is := m.files[p]
+	switch {
+	case m.files.isDir(p) || !m.files.parents(p):
+		m.call(rt, "file.append", a, "error", nil)
+	case !is:
+		m.call(rt, "file.append", a, "not found", nil)
+	default:
+		var got appended
+		m.call(rt, "file.append", a, "ok", &got)
+		if want := (appended{Path: p, Before: len(old), After: len(old) + len(" content")}); got != want {
+			rt.Fatalf("%+v", got)
+		}
+		m.files[p] = old + " content"
+		m.wrote[slices.Index(m.wrote, old)] = m.files[p]
+	}
+}
+
+func (m *machine) edit(rt *rapid.T) {
+	p, all := drawPath(rt), rapid.Bool().Draw(rt, "all")
+	a := args("path", p, "old", "content", "new", "CONTENT", "all", all)
+	old, is := m.files[p]
+	switch count := strings.Count(old, "content"); {
+	case m.files.isDir(p) || !m.files.parents(p):
+		m.call(rt, "file.edit", a, "error", nil)
+	case !is:
+		m.call(rt, "file.edit", a, "not found", nil)
+	case count == 0 || count > 1 && !all:
+		m.call(rt, "file.edit", a, "error", nil)
+	default:
+		var got edited
+		m.call(rt, "file.edit", a, "ok", &got)
+		if got.Replacements != count {
+			rt.Fatalf("%+v, the model says %d", got, count)
+		}
+		m.trash[got.Replaced] = trashed{p, tree{"": old}}
+		m.files[p] = strings.ReplaceAll(old, "content", "CONTENT")
+		m.wrote = append(m.wrote, m.files[p])
+	}
+}
+
+// transfer is a copy or a move; it says whether the tool should have done it.
+func (m *machine) transfer(rt *rapid.T, tool string) (from, to string, done bool) {
+	from, to = drawPath(rt), drawPath(rt)
+	want := "ok"
+	switch {
+	case !m.files.parents(from):
+		want = "error"
+	case !m.files.isDir(from) && !m.files.isFile(from):
+		want = "not found"
+	case paths.Within(from, to) || !m.files.parents(to):
+		want = "error"
+	case m.files.isDir(to) || m.files.isFile(to):
+		want = "exists"
+	}
+	m.call(rt, tool, args("from", from, "to", to), want, nil)
+	return from, to, want == "ok"
+}
+
+func (m *machine) copy(rt *rapid.T) {
+	if from, to, done := m.transfer(rt, "file.copy"); done {
+		part := m.files.part(from)
+		m.files.paste(to, part)
+		m.wrote = append(m.wrote, part.contents()...)
+	}
+}
+
+func (m *machine) move(rt *rapid.T) {
+	if from, to, done := m.transfer(rt, "file.move"); done {
+		m.files.paste(to, m.files.cut(from))
+	}
 }
 
 func (m *machine) remove(rt *rapid.T) {
@@ -161,6 +260,11 @@ func (m *machine) walk(rt *rapid.T, dir string, into tree) {
 		var got readResult
 		m.call(rt, "file.read", args("path", p), "ok", &got)
 		into[p] = got.Content
+		var stat status
+		m.call(rt, "file.stat", args("path", p), "ok", &stat)
+		if stat.Size != int64(len(got.Content)) || stat.SHA256 != fmt.Sprintf("%x", sha256.Sum256([]byte(got.Content))) {
+			rt.Fatalf("%+v of %q", stat, got.Content)
+		}
 	}
 }
 
@@ -170,6 +274,20 @@ func (m *machine) check(rt *rapid.T) {
 	m.walk(rt, ".", seen)
 	if !maps.Equal(seen, m.files) {
 		rt.Fatalf("in place is %v, the model has %v", seen, m.files)
+	}
+	var hits found
+	m.call(rt, "file.search", args("pattern", "(?i)^content", "regexp", true), "ok", &hits)
+	lines := tree{}
+	for _, hit := range hits.Matches {
+		lines[hit.Path] = hit.Text
+	}
+	for name := range seen {
+		if strings.HasSuffix(name, "/") {
+			delete(seen, name)
+		}
+	}
+	if !maps.Equal(lines, seen) || hits.Files != len(seen) || hits.Skipped != 0 || hits.Truncated {
+		rt.Fatalf("found %+v, in place is %v", hits, seen)
 	}
 	var page trashPage
 	m.call(rt, "file.trash", `{}`, "ok", &page)
@@ -205,18 +323,11 @@ func (m *machine) all(rt *rapid.T) []string {
 		delete(m.trash, id)
 	}
 	m.check(rt)
-	var found []string
-	for name, content := range m.files {
-		if !strings.HasSuffix(name, "/") {
-			found = append(found, content)
-		}
-	}
-	slices.Sort(found)
-	return found
+	return m.files.contents()
 }
 
 // TestNothingIsEverLost: after any history every content ever written is in
-// place or can be restored, exactly once, and the tools say what a simple model
+// place or can be restored, exactly once, alone or with what was appended to it, and the tools say what a simple model
 // says.
 func TestNothingIsEverLost(t *testing.T) {
 	h := newHouse(t)
@@ -224,7 +335,10 @@ func TestNothingIsEverLost(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		n++
 		m := &machine{h: h, agent: events.AgentID(fmt.Sprintf("m%d", n)), files: tree{}, trash: map[events.CallID]trashed{}}
-		rt.Repeat(map[string]func(*rapid.T){"write": m.write, "delete": m.remove, "restore": m.restore, "look": m.look})
+		rt.Repeat(map[string]func(*rapid.T){
+			"write": m.write, "append": m.append, "edit": m.edit, "copy": m.copy, "move": m.move,
+			"delete": m.remove, "restore": m.restore, "look": m.look,
+		})
 		slices.Sort(m.wrote)
 		if found := m.all(rt); !slices.Equal(found, m.wrote) {
 			rt.Fatalf("found %v, wrote %v", found, m.wrote)

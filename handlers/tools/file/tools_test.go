@@ -42,6 +42,57 @@ type trashPage struct {
 	Next    events.CallID `json:"next"`
 }
 
+type appended struct {
+	Path     string        `json:"path"`
+	Before   int           `json:"before"`
+	After    int           `json:"after"`
+	Replaced events.CallID `json:"replaced"`
+}
+
+type edited struct {
+	Path         string        `json:"path"`
+	Replacements int           `json:"replacements"`
+	Lines        []int         `json:"lines"`
+	Before       int           `json:"before"`
+	After        int           `json:"after"`
+	Replaced     events.CallID `json:"replaced"`
+}
+
+type moved struct {
+	From string `json:"from"`
+	To   string `json:"to"`
+	Type string `json:"type"`
+}
+
+type copied struct {
+	From  string `json:"from"`
+	To    string `json:"to"`
+	Type  string `json:"type"`
+	Files int    `json:"files"`
+	Bytes int64  `json:"bytes"`
+}
+
+type status struct {
+	Path     string `json:"path"`
+	Type     string `json:"type"`
+	Size     int64  `json:"size"`
+	Modified string `json:"modified"`
+	SHA256   string `json:"sha256"`
+}
+
+type match struct {
+	Path string `json:"path"`
+	Line int    `json:"line"`
+	Text string `json:"text"`
+}
+
+type found struct {
+	Matches   []match `json:"matches"`
+	Files     int     `json:"files"`
+	Skipped   int     `json:"skipped"`
+	Truncated bool    `json:"truncated"`
+}
+
 func newHouseTools() map[string]tools.Tool {
 	all := map[string]tools.Tool{}
 	for _, tool := range file.Tools(workspace.New("nowhere")) {
