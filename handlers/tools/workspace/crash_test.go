@@ -73,6 +73,18 @@ func TestKillLosesNothing(t *testing.T) {
 			_, err := ws.Write(p.stamp(), p.path("x/secret.txt"), []byte("new"))
 			return err
 		},
+		"edit": func(p *place, ws *Workspace) error {
+			_, err := ws.Edit(p.stamp(), p.path("x/secret.txt"), "mine", "new", false)
+			return err
+		},
+		"move": func(p *place, ws *Workspace) error {
+			_, err := ws.Move(p.path("x/secret.txt"), p.path("new/place"))
+			return err
+		},
+		"move a folder": func(p *place, ws *Workspace) error {
+			_, err := ws.Move(p.path("x"), p.path("new/place"))
+			return err
+		},
 		"delete": func(p *place, ws *Workspace) error {
 			_, err := ws.Delete(p.stamp(), p.path("x/secret.txt"))
 			return err
@@ -99,6 +111,90 @@ func TestKillLosesNothing(t *testing.T) {
 				t.Errorf("%s has only %d steps", name, n)
 			}
 		}
+	}
+}
+
+// inPlace is every file in place with its content, by path.
+func (p *place) inPlace() string {
+	var all strings.Builder
+	for line := range strings.Lines(p.holds()) {
+		if !strings.HasPrefix(line, "/"+trashName) {
+			all.WriteString(line)
+		}
+	}
+	return all.String()
+}
+
+// TestKillInTheMiddle: wherever an operation ends, in place is what was there before
+// or what should be there after, nothing between; what was begun is not shown as
+// deleted; and the operation can be done again.
+func TestKillInTheMiddle(t *testing.T) {
+	ctx := context.Background()
+	for name, row := range map[string]struct {
+		least int // steps
+		op    func(*place, *Workspace) error
+	}{
+		"append": {7, func(p *place, ws *Workspace) error {
+			_, err := ws.Append(ctx, p.stamp(), p.path("x/secret.txt"), []byte(" and more"))
+			return err
+		}},
+		"edit": {6, func(p *place, ws *Workspace) error {
+			_, err := ws.Edit(p.stamp(), p.path("x/secret.txt"), "mine", "new", false)
+			return err
+		}},
+		"copy": {7, func(p *place, ws *Workspace) error {
+			_, err := ws.Copy(ctx, p.stamp(), p.path("x/secret.txt"), p.path("new/place"))
+			return err
+		}},
+		"copy a folder": {12, func(p *place, ws *Workspace) error {
+			_, err := ws.Copy(ctx, p.stamp(), p.path("x"), p.path("new/place"))
+			return err
+		}},
+		"move": {5, func(p *place, ws *Workspace) error {
+			_, err := ws.Move(p.path("x/secret.txt"), p.path("new/place"))
+			return err
+		}},
+		"move a folder": {5, func(p *place, ws *Workspace) error {
+			_, err := ws.Move(p.path("x"), p.path("new/place"))
+			return err
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			start := func() *place {
+				p := newPlace(t)
+				p.put(p.dir+"/x/deep/other.txt", "other")
+				return p
+			}
+			done := start()
+			_, err := do(done, func(ws *Workspace) (any, error) { return nil, row.op(done, ws) })
+			done.must(err)
+			before, after := start().inPlace(), done.inPlace()
+			steps := 0
+			for was := true; was; steps++ {
+				p := start()
+				was = p.killAt(steps, func(ws *Workspace) error { return row.op(p, ws) })
+				got := p.inPlace()
+				if got != before && got != after || !was && got != after {
+					t.Fatalf("killed at step %d: in place is\n%s", steps, got)
+				}
+				page, err := do(p, func(ws *Workspace) (TrashPage, error) { return ws.Trash(ctx, "") })
+				p.must(err)
+				for _, e := range page.Entries {
+					if e.Path != "x/secret.txt" && e.Path != "" || strings.HasPrefix(name, "copy") {
+						t.Errorf("killed at step %d: the trash shows %+v", steps, e)
+					}
+				}
+				if got == before {
+					_, err := do(p, func(ws *Workspace) (any, error) { return nil, row.op(p, ws) })
+					if p.must(err); p.inPlace() != after {
+						t.Errorf("killed at step %d and done again: in place is\n%s", steps, p.inPlace())
+					}
+				}
+			}
+			if steps <= row.least {
+				t.Errorf("only %d steps", steps)
+			}
+		})
 	}
 }
 

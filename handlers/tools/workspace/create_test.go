@@ -3,7 +3,6 @@
 package workspace
 
 import (
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -12,30 +11,6 @@ import (
 
 func (p *place) create(path, content string) (Written, error) {
 	return do(p, func(ws *Workspace) (Written, error) { return ws.Create(p.stamp(), p.path(path), []byte(content)) })
-}
-
-// holds is everything in the workspace, but for empty folders of the trash.
-func (p *place) holds() string {
-	p.t.Helper()
-	var all strings.Builder
-	p.must(filepath.WalkDir(p.dir, func(name string, d fs.DirEntry, err error) error {
-		p.must(err)
-		text := ""
-		switch {
-		case d.IsDir():
-			return nil
-		case d.Type().IsRegular():
-			raw, err := os.ReadFile(name)
-			p.must(err)
-			text = string(raw)
-		default:
-			text, err = os.Readlink(name)
-			p.must(err)
-		}
-		all.WriteString(strings.TrimPrefix(name, p.dir) + " " + d.Type().String() + " " + text + "\n")
-		return nil
-	}))
-	return all.String()
 }
 
 func TestCreateMakesNewFiles(t *testing.T) {

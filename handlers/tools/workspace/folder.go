@@ -182,7 +182,9 @@ func (f folder) createFrom(ctx context.Context, name string, file *os.File, info
 	if err != nil {
 		return err
 	}
+	f.step("made")
 	err = pour(ctx, made, file, info)
+	f.step("poured")
 	if err == nil {
 		_, err = made.Write(more)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -105,3 +106,27 @@ func refusedAs(err error, rule string) bool {
 
 // anywhere lets a restore take from any place.
 func anywhere(paths.Path) error { return nil }
+
+// holds is everything in the workspace, but for empty folders of the trash.
+func (p *place) holds() string {
+	p.t.Helper()
+	var all strings.Builder
+	p.must(filepath.WalkDir(p.dir, func(name string, d fs.DirEntry, err error) error {
+		p.must(err)
+		text := ""
+		switch {
+		case d.IsDir():
+			return nil
+		case d.Type().IsRegular():
+			raw, err := os.ReadFile(name)
+			p.must(err)
+			text = string(raw)
+		default:
+			text, err = os.Readlink(name)
+			p.must(err)
+		}
+		all.WriteString(strings.TrimPrefix(name, p.dir) + " " + d.Type().String() + " " + text + "\n")
+		return nil
+	}))
+	return all.String()
+}

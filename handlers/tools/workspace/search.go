@@ -80,20 +80,22 @@ type searcher struct {
 	size    int   // of the matches as JSON
 }
 
+// entry looks through what has the name: a file, and where it is none a folder.
 func (s *searcher) entry(f folder, name string, at paths.Path) error {
-	info, err := f.Lstat(name)
+	file, info, err := f.openFile(name)
+	if errors.Is(err, errFolder) {
+		next, err := f.enter(name, false)
+		if err != nil {
+			return err
+		}
+		defer next.Close()
+		return s.folder(next, at)
+	}
 	if err != nil {
 		return err
 	}
-	if !info.IsDir() {
-		return s.file(f, name, at)
-	}
-	next, err := f.enter(name, false)
-	if err != nil {
-		return err
-	}
-	defer next.Close()
-	return s.folder(next, at)
+	defer file.Close()
+	return s.file(file, info, at)
 }
 
 // folder looks through all of f. What cannot be opened is skipped: an entry that goes
@@ -126,35 +128,30 @@ func (s *searcher) folder(f folder, at paths.Path) error {
 	return nil
 }
 
-func (s *searcher) file(f folder, name string, at paths.Path) error {
-	file, info, err := f.openFile(name)
-	if err != nil {
-		return err
-	}
-	defer file.Close()
+func (s *searcher) file(file *os.File, info fs.FileInfo, at paths.Path) error {
 	if info.Size() > MaxSearchFile {
 		s.Skipped++
 		return nil
 	}
-	if s.bytes += info.Size(); s.bytes > MaxSearchBytes {
-		return errEnough
-	}
-	return s.lines(file, info, at)
-}
-
-// lines looks through a file that is text: one without a zero byte where it begins.
-func (s *searcher) lines(file *os.File, info fs.FileInfo, at paths.Path) error {
 	const head = 8 << 10
 	r := bufio.NewReaderSize(io.LimitReader(file, info.Size()), MaxLine)
 	first, err := r.Peek(head)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
-	if bytes.IndexByte(first, 0) >= 0 {
+	if bytes.IndexByte(first, 0) >= 0 { // no text
 		s.Skipped++
 		return nil
 	}
+	if s.bytes += info.Size(); s.bytes > MaxSearchBytes {
+		return errEnough
+	}
 	s.Files++
+	return s.lines(r, at)
+}
+
+// lines looks through a file that is text.
+func (s *searcher) lines(r *bufio.Reader, at paths.Path) error {
 	cut := false
 	for number := 1; ; number++ {
 		if err := s.ctx.Err(); err != nil {

@@ -121,7 +121,19 @@ func TestP21Flips(t *testing.T) {
 	t.Run("O-P21 picoclaw#482", func(t *testing.T) {
 		p := newPlace(t)
 		p.must(os.Symlink(p.out, p.dir+"/y"))
-		p.flips(10_000)
+		p.flips(10_000, map[string]*flipped{
+			"read": {op: func() error {
+				got, err := p.read("x/secret.txt")
+				if err == nil && string(got.Data) != "mine" {
+					t.Errorf("read %q", got.Data)
+				}
+				return err
+			}},
+			"write": {op: func() error {
+				_, err := p.write("x/new.txt", "OWNED")
+				return err
+			}},
+		})
 	})
 }
 
@@ -155,9 +167,15 @@ func TestSwapBeforeEnteringAFolder(t *testing.T) {
 	}
 }
 
-// flips exchanges x and y n times while x is read and written; what does not go
-// through must be refused as a link.
-func (p *place) flips(n int) {
+// flipped is an operation during flips, and what it came to.
+type flipped struct {
+	op               func() error
+	through, refused int
+}
+
+// flips exchanges x and y n times while the operations run; what does not go through
+// must be refused as a link.
+func (p *place) flips(n int, ops map[string]*flipped) {
 	ctx, done := context.WithCancel(context.Background())
 	var all sync.WaitGroup
 	all.Go(func() {
@@ -171,39 +189,26 @@ func (p *place) flips(n int) {
 			}
 		}
 	})
-	// loop counts what its operations came to.
-	loop := func(through, refused *int, op func() error) {
-		for ctx.Err() == nil {
-			switch err := op(); {
-			case err == nil:
-				*through++
-			case refusedAs(err, "link"):
-				*refused++
-			default:
-				p.t.Error(err)
+	for name, f := range ops {
+		all.Go(func() {
+			for ctx.Err() == nil {
+				switch err := f.op(); {
+				case err == nil:
+					f.through++
+				case refusedAs(err, "link"):
+					f.refused++
+				default:
+					p.t.Errorf("%s: %v", name, err)
+				}
 			}
-		}
+		})
 	}
-	var read, readRefused, wrote, writeRefused int
-	all.Go(func() {
-		loop(&read, &readRefused, func() error {
-			got, err := p.read("x/secret.txt")
-			if err == nil && string(got.Data) != "mine" {
-				p.t.Errorf("read %q", got.Data)
-			}
-			return err
-		})
-	})
-	all.Go(func() {
-		loop(&wrote, &writeRefused, func() error {
-			_, err := p.write("x/new.txt", "OWNED")
-			return err
-		})
-	})
 	all.Wait()
 	p.secretUnchanged()
-	if min(read, readRefused, wrote, writeRefused) == 0 {
-		p.t.Error("the flips met nothing")
+	for name, f := range ops {
+		if min(f.through, f.refused) == 0 {
+			p.t.Errorf("the flips met nothing: %s went through %d times and was refused %d times", name, f.through, f.refused)
+		}
+		p.t.Logf("%s: %d times, refused %d times", name, f.through, f.refused)
 	}
-	p.t.Logf("reads %d, refused %d; writes %d, refused %d", read, readRefused, wrote, writeRefused)
 }

@@ -168,7 +168,7 @@ type copier struct {
 }
 
 // entry copies name in from to newName in into; below is its path under the source.
-// Its errors name the entry.
+// What it opens decides whether it is a file or a folder. Its errors name the entry.
 func (c *copier) entry(from folder, name string, into folder, newName, below string) error {
 	source := path.Join(c.From, below)
 	if _, err := paths.Parse(path.Join(c.To, below)); err != nil {
@@ -180,13 +180,9 @@ func (c *copier) entry(from folder, name string, into folder, newName, below str
 	if err := c.ctx.Err(); err != nil {
 		return err
 	}
-	info, err := from.Lstat(name)
-	switch {
-	case err != nil:
-	case info.IsDir():
+	err := c.file(from, name, into, newName)
+	if errors.Is(err, errFolder) {
 		err = c.folder(from, name, into, newName, below)
-	default:
-		err = c.file(from, name, into, newName)
 	}
 	return fault(source, err)
 }
