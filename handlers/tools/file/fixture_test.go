@@ -102,15 +102,20 @@ func (h *house) outside() string {
 	return all.String()
 }
 
-// inside is everything in the workspace with its content, but for folders of the trash.
+// inside is everything in the workspace with its content, of a large file its size
+// only, but for folders of the trash.
 func (h *house) inside() string {
 	var all strings.Builder
 	h.must(filepath.WalkDir(h.ws, func(name string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() && strings.HasPrefix(name, h.ws+"/.trash") {
 			return err
 		}
+		info, err := d.Info()
+		h.must(err)
 		content := ""
-		if d.Type().IsRegular() {
+		if d.Type().IsRegular() && info.Size() > 1<<20 {
+			content = fmt.Sprint(info.Size())
+		} else if d.Type().IsRegular() {
 			raw, err := os.ReadFile(name)
 			h.must(err)
 			content = string(raw)

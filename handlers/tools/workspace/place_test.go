@@ -130,3 +130,6 @@ func (p *place) holds() string {
 	}))
 	return all.String()
 }
+
+// anything finds every line.
+func anything([]byte) []int { return []int{0, 0} }

@@ -11,9 +11,6 @@ import (
 	"testing"
 )
 
-// anything finds every line.
-func anything([]byte) []int { return []int{0, 0} }
-
 // TestP21FlipsOfWhatChanges is TestP21Flips for what changes a file that is there or
 // takes two paths; TestP21FlipsOfWhatLooks is it for what looks.
 func TestP21FlipsOfWhatChanges(t *testing.T) {

@@ -1,0 +1,131 @@
+//go:build linux || darwin
+
+package workspace
+
+import (
+	"context"
+	"errors"
+	"os"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// TestAppendKeepsWhatItDoesNotHold: where somebody else writes to the file in the
+// same moment, their version is in the trash and not gone.
+func TestAppendKeepsWhatItDoesNotHold(t *testing.T) {
+	for name, change := range map[string]func(p *place) error{
+		"the file is written to": func(p *place) error {
+			return os.WriteFile(p.dir+"/x/secret.txt", []byte("theirs"), 0o600)
+		},
+		"another file has its name": func(p *place) error {
+			p.put(p.dir+"/other", "theirs")
+			return os.Rename(p.dir+"/other", p.dir+"/x/secret.txt")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPlace(t)
+			p.once("described", func() { p.must(change(p)) })
+			got, err := do(p, func(ws *Workspace) (Appended, error) {
+				return ws.Append(context.Background(), fixed(7), p.path("x/secret.txt"), []byte("+"))
+			})
+			if err != nil || got != (Appended{Before: 4, After: 5, Kept: fmtID(7)}) {
+				t.Errorf("%+v %v", got, err)
+			}
+			_, err = do(p, func(ws *Workspace) (Restored, error) {
+				to := p.path("back")
+				return ws.Restore(fmtID(7), &to, anywhere)
+			})
+			p.must(err)
+			for path, want := range map[string]string{"/x/secret.txt": "mine+", "/back": "theirs"} {
+				if raw, err := os.ReadFile(p.dir + path); string(raw) != want {
+					t.Errorf("%s holds %q (%v)", path, raw, err)
+				}
+			}
+		})
+	}
+}
+
+func fixed(n int) Stamp { return Stamp{Call: fmtID(n), Now: 1} }
+
+// TestChangedWhileItIsRead: what changes while it is copied or hashed is no version
+// of the file, and nothing is made of it.
+func TestChangedWhileItIsRead(t *testing.T) {
+	ctx := context.Background()
+	for name, op := range map[string]func(*place, *Workspace) (any, error){
+		"append": func(p *place, ws *Workspace) (any, error) {
+			return ws.Append(ctx, p.stamp(), p.path("x/secret.txt"), []byte("+"))
+		},
+		"copy": func(p *place, ws *Workspace) (any, error) {
+			return ws.Copy(ctx, p.stamp(), p.path("x/secret.txt"), p.path("z"))
+		},
+	} {
+		for change, content := range map[string]string{"longer": "mine and theirs", "shorter": "m"} {
+			t.Run(name+" "+change, func(t *testing.T) {
+				p := newPlace(t)
+				p.once("made", func() { p.put(p.dir+"/x/secret.txt", content) })
+				_, err := do(p, func(ws *Workspace) (any, error) { return op(p, ws) })
+				if err == nil || err.Error() != `"x/secret.txt": `+errChanged.Error() {
+					t.Errorf("%v", err)
+				}
+				if got, want := p.holds(), "/x/secret.txt ---------- "+content+"\n"; got != want {
+					t.Errorf("the workspace holds\n%s", got)
+				}
+			})
+		}
+	}
+}
+
+// TestEndsWithTheContext: what takes long ends in its middle, and leaves nothing.
+func TestEndsWithTheContext(t *testing.T) {
+	for name, op := range map[string]func(context.Context, *place, *Workspace) (any, error){
+		"append": func(ctx context.Context, p *place, ws *Workspace) (any, error) {
+			return ws.Append(ctx, p.stamp(), p.path("x/secret.txt"), []byte("+"))
+		},
+		"copy": func(ctx context.Context, p *place, ws *Workspace) (any, error) {
+			return ws.Copy(ctx, p.stamp(), p.path("x"), p.path("z"))
+		},
+		"search": func(ctx context.Context, p *place, ws *Workspace) (any, error) {
+			return ws.Search(ctx, p.path("x"), anything)
+		},
+		"stat": func(ctx context.Context, p *place, ws *Workspace) (any, error) {
+			return ws.Stat(ctx, p.path("x/secret.txt"))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPlace(t)
+			ctx, end := context.WithCancel(context.Background())
+			defer end()
+			p.once("checked", end)
+			_, err := do(p, func(ws *Workspace) (any, error) { return op(ctx, p, ws) })
+			if !errors.Is(err, context.Canceled) {
+				t.Errorf("%v", err)
+			}
+			if got := p.holds(); got != newPlace(t).holds() {
+				t.Errorf("the workspace holds\n%s", got)
+			}
+		})
+	}
+}
+
+// TestSearchEndsByItself: after its time a search gives what it has and says that it
+// is not all.
+func TestSearchEndsByItself(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPlace(t)
+		p.put(p.dir+"/x/a", "first")
+		p.put(p.dir+"/x/b", "second")
+		checked := 0
+		p.ws.step = func(step string) {
+			if step == "checked" {
+				if checked++; checked == 2 {
+					<-time.After(MaxSearchTime) // the time of the bubble
+				}
+			}
+		}
+		got, err := do(p, func(ws *Workspace) (Found, error) { return ws.Search(context.Background(), p.path("x"), anything) })
+		if err != nil || !got.Truncated || len(got.Matches) != 1 || got.Matches[0] != (Match{"x/a", 1, "first"}) {
+			t.Errorf("%+v %v", got, err)
+		}
+	})
+}
