@@ -26,10 +26,11 @@ func exampleCatalog(t *testing.T) string {
 
 // exampleCalls say what each role of the example is for, in rounds of its owner.
 var exampleCalls = map[string][]pieceCall{
-	"orchestrator":  {writes("tasks/today.md", "allow"), writes("plan.md", "role paths"), deletes("tasks/today.md", "role grant")},
-	"planner":       {writes("docs/intent/a-1.md", "allow, new files only"), writes("docs/intent/a/b.md", "role paths"), {tool: "file.write", args: `{"content":"x","path":"docs/intent/b.md"}`, used: 1, want: "role max_per_round"}},
-	"researcher":    {writes("research/2026/a.md", "allow, new files only"), writes("a.md", "role paths"), deletes("research/a.md", "role grant")},
-	"administrator": {writes("a.md", "allow"), deletes("a", "allow"), writes("private/a", "baseline deny"), {tool: "file.trash", args: "{}", want: "allow"}, {tool: "file.restore", args: "{}", want: "allow"}},
+	"orchestrator": {writes("tasks/today.md", "allow"), writes("plan.md", "role paths"), deletes("tasks/today.md", "role grant")},
+	"planner":      {writes("docs/intent/a-1.md", "allow, new files only"), writes("docs/intent/a/b.md", "role paths"), {tool: "file.write", args: `{"content":"x","path":"docs/intent/b.md"}`, used: 1, want: "role max_per_round"}},
+	"researcher":   {writes("research/2026/a.md", "allow, new files only"), writes("a.md", "role paths"), deletes("research/a.md", "role grant")},
+	"administrator": {writes("a.md", "allow"), deletes("a", "allow"), writes("private/a", "baseline deny"), {tool: "file.trash", args: "{}", want: "allow"}, {tool: "file.restore", args: "{}", want: "allow"},
+		{tool: "file.move", args: `{"from":"a","to":"b"}`, want: "allow"}, {tool: "file.copy", args: `{"from":"private/a","to":"b"}`, want: "baseline deny"}, {tool: "file.search", args: `{"pattern":"x","path":"."}`, want: "baseline deny"}},
 	"agent-manager": {writes("agents/new-one/Soul.md", "allow"), writes("agents/Soul.md", "role paths")},
 	"graphics":      {writes("graphics/a.svg", "allow"), deletes("graphics/a.svg", "allow"), deletes("a.svg", "role paths")},
 	"orga": {writes("minutes/1.md", "allow"), {tool: "file.write", args: `{"content":"Meeting. Please knock.","path":"door.txt"}`, want: "allow"},

@@ -79,8 +79,8 @@ func limitRules(t *testing.T) []string {
 // declares takes the place of the same part here.
 var around = map[string]string{
 	"schema": "1", "phase": "2",
-	"profiles": "{work: {tools: [file.list, file.read, file.write, file.delete, file.trash, file.restore]}}",
-	"roles":    "{worker: {version: 1, grants: [{tool: file.list}, {tool: file.read}, {tool: file.write}, {tool: file.delete}, {tool: file.trash}, {tool: file.restore}]}}",
+	"profiles": "{work: {tools: [file.list, file.read, file.stat, file.search, file.write, file.append, file.edit, file.copy, file.move, file.delete, file.trash, file.restore]}}",
+	"roles":    "{worker: {version: 1, grants: [{tool: file.list}, {tool: file.read}, {tool: file.stat}, {tool: file.search}, {tool: file.write}, {tool: file.append}, {tool: file.edit}, {tool: file.copy}, {tool: file.move}, {tool: file.delete}, {tool: file.trash}, {tool: file.restore}]}}",
 	"channels": "{terminal: {key: " + keyOf('B') + ", agents: [alice]}}",
 }
 
@@ -126,6 +126,9 @@ var pieceCalls = map[string][]pieceCall{
 		{tool: "file.read", args: `{"path":"private/a"}`, want: "baseline deny"},
 		{tool: "file.list", args: `{"path":"private"}`, want: "baseline deny"},
 		{tool: "file.restore", args: `{"id":"x","path":"private/a"}`, want: "baseline deny"},
+		{tool: "file.copy", args: `{"from":"private/a","to":"a"}`, want: "baseline deny"},
+		{tool: "file.move", args: `{"from":"a","to":"private/a"}`, want: "baseline deny"},
+		{tool: "file.search", args: `{"pattern":"x","path":"."}`, want: "baseline deny"},
 		{tool: "file.trash", args: `{}`, want: "allow"},
 		{tool: "file.read", args: `{"path":"a"}`, want: "allow"},
 	},
@@ -137,6 +140,7 @@ var pieceCalls = map[string][]pieceCall{
 	},
 	"content": {
 		{tool: "file.write", args: `{"content":"-----BEGIN PRIVATE KEY-----","path":"a"}`, want: "baseline content key-material"},
+		{tool: "file.append", args: `{"content":"-----BEGIN PRIVATE KEY-----","path":"a"}`, want: "baseline content key-material"},
 		{tool: "file.write", args: `{"content":"the key","path":"a"}`, want: "allow"},
 	},
 	"principals": {
@@ -228,7 +232,7 @@ func (p pieceCall) decided(t *testing.T, c *policy.Compiled) string {
 	req := policy.CallRequest{
 		Agent: "alice", Round: "R", HandleHash: handle, Tool: events.ToolKey{Owner: policy.OwnerBuiltin, Name: p.tool}, Args: jsontext.Value(p.args),
 	}
-	if m := regexp.MustCompile(`"path":"([^"]*)"`).FindStringSubmatch(p.args); m != nil {
+	for _, m := range regexp.MustCompile(`"(?:path|from|to)":"([^"]*)"`).FindAllStringSubmatch(p.args, -1) {
 		path, err := paths.Parse(m[1])
 		check(t, err)
 		req.Paths = append(req.Paths, path)

@@ -118,7 +118,7 @@ func TestHelp(t *testing.T) {
 
 // Only tools that an engine has are offered, not all names of the closed list.
 func TestCompletesTools(t *testing.T) {
-	const want = "child.begin\nchild.declare\nchild.revoke\nfile.delete\nfile.list\nfile.read\nfile.restore\nfile.trash\nfile.write\n:4\n"
+	const want = "child.begin\nchild.declare\nchild.revoke\nfile.append\nfile.copy\nfile.delete\nfile.edit\nfile.list\nfile.move\nfile.read\nfile.restore\nfile.search\nfile.stat\nfile.trash\nfile.write\n:4\n"
 	for _, line := range []string{"__complete call --agent alice ", "__complete audit --tool "} {
 		if _, out, _ := runLine(t, strings.Split(line, " ")...); out != want {
 			t.Errorf("%s: %q", line, out)

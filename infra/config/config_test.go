@@ -111,7 +111,7 @@ func TestFirstExamples(t *testing.T) {
 		t.Fatal(err)
 	}
 	planner := c.Roles["planner"].Grants
-	if examples != 7 || len(c.Baseline.Deny) != 2 || len(c.Content) != 1 || len(c.Tools) != 2 || len(c.Profiles["drafts"].Deny) != 1 ||
+	if examples != 7 || len(c.Baseline.Deny) != 1 || len(c.Content) != 1 || len(c.Tools) != 2 || len(c.Profiles["drafts"].Deny) != 1 ||
 		len(c.Principals.Kinds) != 1 || len(c.Principals.IDs) != 1 || len(c.Principals.Channels) != 1 ||
 		len(planner) != 2 || planner[0].MaxPerRound != 1 || string(planner[1].Exact) != `{"path":"plan.md"}` ||
 		len(c.Roles["notary"].Grants) != 1 || c.Roles["notary"].Grants[0].When == "" {

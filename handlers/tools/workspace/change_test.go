@@ -119,7 +119,7 @@ func TestSearchEndsByItself(t *testing.T) {
 		p.ws.step = func(step string) {
 			if step == "checked" {
 				if checked++; checked == 2 {
-					<-time.After(MaxSearchTime) // the time of the bubble
+					<-time.After(MaxSearchTime + time.Second) // the time of the bubble
 				}
 			}
 		}
