@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"unicode/utf8"
 
 	"gatebook/handlers/tools/workspace"
@@ -258,8 +259,11 @@ func TestSearch(t *testing.T) {
 }
 
 // TestSearchHasBounds: in lines, in bytes of the answer, in entries and in bytes
-// looked through; each of them is said.
-func TestSearchHasBounds(t *testing.T) {
+// looked through; each of them is said. In a bubble no time passes, so that the bound
+// of time is not met first.
+func TestSearchHasBounds(t *testing.T) { synctest.Test(t, searchHasBounds) }
+
+func searchHasBounds(t *testing.T) {
 	h := newHouse(t)
 	h.put(h.ws+"/lines/a", strings.Repeat("x\n", workspace.MaxMatches+1))
 	h.put(h.ws+"/exact/a", strings.Repeat("x\n", workspace.MaxMatches))

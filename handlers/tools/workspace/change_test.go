@@ -76,6 +76,48 @@ func TestChangedWhileItIsRead(t *testing.T) {
 	}
 }
 
+// TestTransferOverwritesNothing: what takes the target in any moment before the rename
+// stays, and so does the source.
+func TestTransferOverwritesNothing(t *testing.T) {
+	for name, op := range map[string]func(*place, *Workspace) (any, error){
+		"copy": func(p *place, ws *Workspace) (any, error) {
+			return ws.Copy(context.Background(), p.stamp(), p.path("x"), p.path("z"))
+		},
+		"move": func(p *place, ws *Workspace) (any, error) { return ws.Move(p.path("x"), p.path("z")) },
+	} {
+		for kind, take := range map[string]func(p *place, name string) error{
+			"file":         func(_ *place, name string) error { return os.WriteFile(name, []byte("theirs"), 0o600) },
+			"empty folder": func(_ *place, name string) error { return os.Mkdir(name, 0o700) },
+			"link":         func(p *place, name string) error { return os.Symlink(p.out, name) },
+		} {
+			t.Run(name+" "+kind, func(t *testing.T) {
+				for n := 0; ; n++ {
+					p, left, moved := newPlace(t), n, false
+					p.ws.step = func(step string) {
+						moved = moved || step == "moved"
+						if left--; left == -1 && !moved {
+							p.must(take(p, p.dir+"/z"))
+						}
+					}
+					_, err := do(p, func(ws *Workspace) (any, error) { return op(p, ws) })
+					if left >= 0 || moved {
+						break
+					}
+					want := newPlace(t)
+					want.out = p.out
+					want.must(take(want, want.dir+"/z"))
+					if !errors.Is(err, os.ErrExist) || p.holds() != want.holds() {
+						t.Errorf("at step %d: %v, the workspace holds\n%s", n, err, p.holds())
+					}
+					if info, err := os.Lstat(p.dir + "/z"); err != nil || info.IsDir() != (kind == "empty folder") {
+						t.Errorf("at step %d: %v %v", n, info, err)
+					}
+				}
+			})
+		}
+	}
+}
+
 // TestEndsWithTheContext: what takes long ends in its middle, and leaves nothing.
 func TestEndsWithTheContext(t *testing.T) {
 	for name, op := range map[string]func(context.Context, *place, *Workspace) (any, error){
