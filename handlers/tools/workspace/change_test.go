@@ -92,15 +92,19 @@ func TestTransferOverwritesNothing(t *testing.T) {
 		} {
 			t.Run(name+" "+kind, func(t *testing.T) {
 				for n := 0; ; n++ {
-					p, left, moved := newPlace(t), n, false
+					p, left, moved, taken := newPlace(t), n, false, false
 					p.ws.step = func(step string) {
 						moved = moved || step == "moved"
 						if left--; left == -1 && !moved {
+							taken = true
 							p.must(take(p, p.dir+"/z"))
 						}
 					}
 					_, err := do(p, func(ws *Workspace) (any, error) { return op(p, ws) })
-					if left >= 0 || moved {
+					if !taken {
+						if n < 3 {
+							t.Errorf("only %d steps", n)
+						}
 						break
 					}
 					want := newPlace(t)

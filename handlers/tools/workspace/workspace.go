@@ -11,9 +11,12 @@
 //     component at a time; a link anywhere in it is refused, also one that stays
 //     inside, and so is a file with a second name (hard link) or one that is no
 //     regular file. Where the number of names cannot be known the file is refused.
-//   - Nothing is ever deleted for good or overwritten. What a write replaces and
-//     what is deleted goes to .trash, under the id of the call that did it, and
-//     can be restored. A kill at any moment loses no content.
+//   - Nothing is ever deleted for good or overwritten. What a write or an edit
+//     replaces and what is deleted goes to .trash, under the id of the call that did
+//     it, and can be restored; what an append replaces is the beginning of the new
+//     version. A kill at any moment loses no content, and a path shows a change as a
+//     whole or not at all.
+//   - What looks through or copies a tree is bounded in entries, bytes and time.
 //   - Calls of one agent take turns. Calls of different agents do not meet.
 //   - An error shows the path that the agent gave, escaped, and no other.
 //
