@@ -31,6 +31,7 @@ func appendTool(ws *workspace.Workspaces) tools.Tool {
 			a.require("path")
 			return writeArgs{path: a.path("path", ""), content: a.content("content", 1, workspace.MaxContent)}
 		},
+		preview: previewAppend,
 		run: func(ctx context.Context, ws *workspace.Workspace, env tools.Env, a writeArgs) (any, error) {
 			done, err := ws.Append(ctx, stamp(env), a.path, []byte(a.content))
 			return appendResult{Path: a.path.String(), Before: done.Before, After: done.After, Replaced: done.Kept}, err

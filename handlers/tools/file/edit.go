@@ -50,6 +50,7 @@ func editTool(ws *workspace.Workspaces) tools.Tool {
 			}
 			return args
 		},
+		preview: previewEdit,
 		run: func(_ context.Context, ws *workspace.Workspace, env tools.Env, a editArgs) (any, error) {
 			done, err := ws.Edit(stamp(env), a.path, a.old, a.text, a.all)
 			return editResult{

@@ -10,6 +10,9 @@
 // has passed the lexical rules of policy and is given to the gate; results are
 // canonical JSON; there is no folder to be "in" and no state between calls; and
 // no tool makes a link.
+//
+// Dependency: rogpeppe/go-internal/diff, unified diffs as the Go project makes them,
+// for what a person is shown before they approve a call.
 package file
 
 import (
@@ -41,6 +44,15 @@ type tool[A any] struct {
 	fields     []string // all argument names
 	decode     func(*arguments) A
 	run        func(context.Context, *workspace.Workspace, tools.Env, A) (any, error)
+	// preview says what a call would change beyond which paths it touches; nil for no
+	// more than that.
+	preview func(*workspace.Workspace, A) (string, error)
+}
+
+// called are the decoded arguments of one call, with the paths among them.
+type called[A any] struct {
+	args  A
+	paths []paths.Path
 }
 
 func (t *tool[A]) Definition() tools.Definition { return t.definition }
@@ -55,12 +67,12 @@ func (t *tool[A]) Decode(raw jsontext.Value) (tools.Decoded, error) {
 	if args.malformed != nil {
 		return tools.Decoded{}, args.malformed
 	}
-	return tools.Decoded{Args: decoded, Paths: args.paths}, nil
+	return tools.Decoded{Args: called[A]{decoded, args.paths}, Paths: args.paths}, nil
 }
 
 // Run implements [tools.Tool].
 func (t *tool[A]) Run(ctx context.Context, env tools.Env, args tools.Args) (jsontext.Value, error) {
-	mine, ok := args.(A)
+	mine, ok := args.(called[A])
 	if !ok {
 		return nil, fmt.Errorf("%s: these are arguments of another tool", t.definition.Name)
 	}
@@ -68,7 +80,10 @@ func (t *tool[A]) Run(ctx context.Context, env tools.Env, args tools.Args) (json
 	if err != nil {
 		return nil, err
 	}
-	result, err := t.run(ctx, ws, env, mine)
+	var result any
+	if env, err = fresh(ctx, ws, env, mine.paths); err == nil {
+		result, err = t.run(ctx, ws, env, mine.args)
+	}
 	if err := errors.Join(err, ws.Close()); err != nil {
 		return nil, err
 	}
@@ -88,7 +103,11 @@ func canonical(result any) (jsontext.Value, error) {
 }
 
 func stamp(env tools.Env) workspace.Stamp {
-	return workspace.Stamp{Call: env.Call, Now: env.Now}
+	s := workspace.Stamp{Call: env.Call, Now: env.Now}
+	if env.Base != absent {
+		s.Was = env.Base
+	}
+	return s
 }
 
 // pathSchema describes a path argument to a model.

@@ -2,6 +2,7 @@ package file
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"gatebook/events"
@@ -36,12 +37,16 @@ func writeTool(ws *workspace.Workspaces) tools.Tool {
 			a.require("path")
 			return writeArgs{path: a.path("path", ""), content: a.content("content", 0, workspace.MaxContent)}
 		},
+		preview: previewWrite,
 		run: func(_ context.Context, ws *workspace.Workspace, env tools.Env, a writeArgs) (any, error) {
 			write := ws.Write
-			if env.CreateOnly {
+			if env.CreateOnly || env.Base == absent {
 				write = ws.Create
 			}
 			written, err := write(stamp(env), a.path, []byte(a.content))
+			if err != nil && env.Base == absent && !env.CreateOnly && isThere(err) {
+				err = workspace.Stale()
+			}
 			if err != nil {
 				return nil, err
 			}
@@ -52,4 +57,10 @@ func writeTool(ws *workspace.Workspaces) tools.Tool {
 			return r, nil
 		},
 	}
+}
+
+// isThere says that a write which may only make a new file found one.
+func isThere(err error) bool {
+	var refused *tools.Refused
+	return errors.As(err, &refused) && refused.Rule == "create_only"
 }

@@ -59,7 +59,7 @@ func (ws *Workspace) append(ctx context.Context, stamp Stamp, path paths.Path, c
 	}
 	defer e.close()
 	make := func() error { return e.createFrom(ctx, contentName, file, info, content) }
-	if err := replace(e, f, name, make, description{path.String(), stamp.Now}); err != nil {
+	if err := replace(e, f, name, make, path, stamp); err != nil {
 		return Appended{}, err
 	}
 	former, err := e.Lstat(contentName)
@@ -140,7 +140,7 @@ func (ws *Workspace) edit(stamp Stamp, path paths.Path, old, text string, all bo
 	f.step("checked")
 	make := func() error { return e.create(contentName, []byte(strings.ReplaceAll(content, old, text))) }
 	edited := Edited{Before: int64(len(content)), After: after, Count: count, Lines: newLines(content, old, text), Replaced: stamp.Call}
-	return edited, replace(e, f, name, make, description{path.String(), stamp.Now})
+	return edited, replace(e, f, name, make, path, stamp)
 }
 
 // misfit says why old cannot be replaced in content; empty where it can. Places that

@@ -1,11 +1,15 @@
 package workspace
 
 import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"io"
 	"io/fs"
 
 	"gatebook/events"
+	"gatebook/handlers/tools"
 	"gatebook/policy/paths"
 )
 
@@ -14,6 +18,9 @@ import (
 type Stamp struct {
 	Call events.CallID
 	Now  events.Instant
+	// Was, where not empty, is the SHA-256 of the bytes that a change may replace: where
+	// it would replace others it refuses and leaves them.
+	Was events.Digest
 }
 
 // Content is a part of a file.
@@ -99,7 +106,7 @@ func (ws *Workspace) write(stamp Stamp, path paths.Path, content []byte, onlyNew
 		return Written{}, placeNew(e, f, name, content)
 	}
 	make := func() error { return e.create(contentName, content) }
-	return Written{Replaced: stamp.Call}, replace(e, f, name, make, description{path.String(), stamp.Now})
+	return Written{Replaced: stamp.Call}, replace(e, f, name, make, path, stamp)
 }
 
 // placeNew writes a new file beside its place and moves it there.
@@ -121,11 +128,11 @@ func placeNew(e entry, f folder, name string, content []byte) error {
 // replace makes the new version as the content of a trash entry and exchanges it
 // with the former one: the name is never absent, and whatever a kill leaves in the
 // entry is one of the two versions, described.
-func replace(e entry, f folder, name string, make func() error, d description) error {
+func replace(e entry, f folder, name string, make func() error, path paths.Path, stamp Stamp) error {
 	err := make()
 	f.step("written")
 	if err == nil {
-		err = e.describe(d)
+		err = e.describe(description{path.String(), stamp.Now})
 	}
 	if err != nil {
 		e.discard()
@@ -138,5 +145,31 @@ func replace(e entry, f folder, name string, make func() error, d description) e
 		return err
 	}
 	f.step("moved")
+	if stamp.Was != "" && !e.holds(stamp.Was) {
+		if err := e.swap(contentName, f, name); err != nil { // the former version is in the trash then
+			return errors.Join(err, f.sync(), e.sync())
+		}
+		e.discard()
+		return errors.Join(errStale, f.sync())
+	}
 	return errors.Join(f.sync(), e.sync())
+}
+
+// holds says whether the version that an exchange took out has this SHA-256.
+func (e entry) holds(digest events.Digest) bool {
+	file, info, err := e.openFile(contentName)
+	if err != nil {
+		return false
+	}
+	defer file.Close()
+	sum := sha256.New()
+	err = pour(context.Background(), sum, file, info)
+	return err == nil && events.Digest(hex.EncodeToString(sum.Sum(nil))) == digest
+}
+
+var errStale = refuse("stale", "is not what the person saw who approved this call, so nothing was changed; a new call asks again")
+
+// Stale is the refusal of a call whose ground has changed since a person approved it.
+func Stale() *tools.Refused {
+	return &tools.Refused{Rule: "stale", Reason: "what is there is not what the person saw who approved this call, so nothing was changed; a new call asks again"}
 }
