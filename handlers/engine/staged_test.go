@@ -170,8 +170,12 @@ func TestStagedCallIsApproved(t *testing.T) {
 	// O-A05: it is for one call, and used up.
 	h.wantNo(t, h.decide(review(id, true)), policy.CodeReviewDecided)
 	h.wantNo(t, h.decide(review(id, false)), policy.CodeReviewDecided)
+	// O-R24: and no rule, for the same arguments neither.
 	if b, _ := h.wait(t, r.Round, "one", "y"); b.Call == a.Call {
 		t.Error("the next call is the same")
+	}
+	if b := h.call(r.Round, "one", "x again", "x"); b.State != engine.StateStaged || b.Call == a.Call {
+		t.Errorf("the same arguments again: %+v", b)
 	}
 	if n := h.probe.count("x"); n != 1 {
 		t.Errorf("it ran %d times", n)

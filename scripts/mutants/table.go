@@ -222,6 +222,49 @@ var table = []mutant{
 		pkg: "./handlers/engine", test: "TestWithdrawnWish",
 	},
 
+	// Calls that wait for a person.
+	{
+		name: "release-not-asked", means: "the gate is not asked again when a person has approved",
+		file: "handlers/engine/staged.go", old: "gate := policy.ReleaseCall(c.catalog, k.Request, facts)",
+		new: "gate := events.CallDecided{Call: row.Call, Round: row.Round, Verdict: events.Allow}",
+		pkg: "./handlers/engine", test: "TestStagedCallDoesNotRun",
+	},
+	{
+		name: "reading-key-approves", means: "the reading key of an approver approves, too",
+		file: "policy/review.go", old: "case !c.mayApprove(act.By, act.Approves):", new: "case !c.mayApprove(act.By, true):",
+		pkg: "./handlers/engine", test: "TestWhoDecides",
+	},
+	{
+		name: "unseen-approved", means: "what was not seen can be approved",
+		file: "policy/review.go", old: "case act.Shown != act.Now:", new: "case false:",
+		pkg: "./handlers/engine", test: "TestWhoDecides",
+	},
+	{
+		name: "expired-approved", means: "a review can be approved after its time",
+		file: "policy/review.go", old: "f.State == events.ReviewStateOpen && !f.open(now):", new: "f.Expires == 0:",
+		pkg: "./policy", test: "TestReviewExpiry",
+	},
+	{
+		name: "child-does-not-wait", means: "a child does at once what the agent above must ask for",
+		file: "policy/review.go", old: "range g.facts.Agent.Ancestors {", new: "range g.facts.Agent.Ancestors[:0] {",
+		pkg: "./policy", test: "TestWhatWaits",
+	},
+	{
+		name: "wait-before-deny", means: "a content rule that lets wait hides one that denies",
+		file: "policy/content.go", old: "case found && !r.stages:", new: "case found && !r.stages && g.found == nil:",
+		pkg: "./policy", test: "TestWhatWaits",
+	},
+	{
+		name: "masked-arguments-run", means: "a call runs after a restart with what the book has in the place of a secret",
+		file: "handlers/engine/staged.go", old: "if d.Arguments.Redacted {", new: "if false {",
+		pkg: "./handlers/engine", test: "TestStagedOverARestart",
+	},
+	{
+		name: "stale-not-seen", means: "an approved call runs whatever it finds",
+		file: "handlers/tools/file/preview.go", old: "if now.base != env.Base {", new: "if false {",
+		pkg: "./handlers/tools/file", test: "TestStale",
+	},
+
 	// What only the rules of the repository see.
 	{
 		name: "rule-in-a-handler", means: "a handler decides by a profile",

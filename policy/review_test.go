@@ -1,0 +1,206 @@
+package policy
+
+import (
+	"cmp"
+	"maps"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"gatebook/events"
+)
+
+// waits lets calls wait for a person in one of the three ways.
+func waits(way string) func(*Catalog) {
+	return func(c *Catalog) {
+		switch way {
+		case "tool":
+			c.Tools = map[string]Tool{"file.write": {Staging: StagingApprove}}
+		case "role":
+			r := c.Roles["worker"]
+			r.Approve = []string{"file.write"}
+			c.Roles = maps.Clone(c.Roles)
+			c.Roles["worker"] = r
+		case "content":
+			c.Content = map[string]ContentRule{"money": {Pattern: "IBAN", Verdict: events.Stage, Reason: "past a person"}}
+		}
+	}
+}
+
+func TestWhatWaits(t *testing.T) {
+	invoice := `{"content":"IBAN","path":"a"}`
+	child := facts()
+	child.Agent.Role, child.Agent.Parent, child.Agent.Longtime = "reader2", "alice", "work"
+	child.Agent.Ancestors = []AncestorFacts{{Agent: "alice", Enrolled: true, Longtime: "work"}}
+	same := facts()
+	same.SameStaged = "C0"
+	many := facts()
+	many.Round.Staged = MaxStaged
+	for _, row := range []struct {
+		name  string
+		edit  func(*Catalog)
+		facts CallFacts
+		args  string
+		want  string
+	}{
+		{"nothing does", func(*Catalog) {}, facts(), invoice, "allow  "},
+		{"by its tool", waits("tool"), facts(), "", "stage staging tool"},
+		{"by the agent's role", waits("role"), facts(), "", "stage staging role"},
+		{"by what stands in it", waits("content"), facts(), invoice, "stage staging content money"},
+		{"by nothing that stands in it", waits("content"), facts(), `{"content":"x","path":"a"}`, "allow  "},
+		{"auto is what it says", func(c *Catalog) { c.Tools = map[string]Tool{"file.write": {Staging: StagingAuto}} }, facts(), "", "allow  "},
+		{"another tool's", func(c *Catalog) { c.Tools = map[string]Tool{"file.read": {Staging: StagingApprove}} }, facts(), "", "allow  "},
+		{"a deny wins", func(c *Catalog) {
+			waits("tool")(c)
+			waits("content")(c)
+			c.Content["no-iban"] = ContentRule{Pattern: "IBAN", Verdict: events.Deny}
+		}, facts(), invoice, "deny baseline content no-iban"},
+		{"a later layer's deny wins", func(c *Catalog) {
+			waits("content")(c)
+			c.Principals.IDs = map[string]Policy{"anna": {Deny: []Rule{{Tool: "file.write"}}}}
+		}, facts(), invoice, "deny principal deny"},
+		{"of a child by the role above it", func(c *Catalog) {
+			waits("role")(c)
+			c.Roles["reader2"] = Role{Version: 1, Grants: []Rule{{Tool: "file.write"}}}
+			r := c.Roles["worker"]
+			r.MayDeclare = []string{"reader2"}
+			c.Roles["worker"] = r
+		}, child, "", "stage staging role"},
+		{"O-A18 the same waits already", waits("tool"), same, "", "deny staging same"},
+		{"O-A18 many wait", waits("tool"), many, "", "deny staging staged_calls"},
+		{"the same as one that waits, where nothing has to", func(*Catalog) {}, same, "", "allow  "},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			args := cmp.Or(row.args, `{"content":"x","path":"a"}`)
+			got := askGate(t, "file.write", args, row.edit, row.facts, "a")
+			if verdict(got) != row.want {
+				t.Errorf("%s, want %s (%s)", verdict(got), row.want, got.Reason)
+			}
+			if c := compiled(t, row.edit); strings.HasPrefix(row.want, "stage") && !c.MayStage("file.write") {
+				t.Error("the catalog says that it cannot wait")
+			}
+		})
+	}
+}
+
+// A rule that lets calls wait never lets one run that would not, a released call is
+// asked everything but whether it must wait, and the order of reading changes nothing.
+func TestStagingOnlyNarrows(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		c := sample()
+		for _, edit := range []func(*Catalog){
+			func(c *Catalog) { c.Baseline.Deny = []Rule{{Tool: "file.write"}} },
+			func(c *Catalog) { c.Phase = 1 },
+			func(c *Catalog) { c.Profiles["work"] = Profile{Tools: []string{"file.read"}} },
+			func(c *Catalog) { c.Tools = map[string]Tool{"file.write": {Private: true}} },
+			func(c *Catalog) { c.Principals.IDs = map[string]Policy{"anna": {Deny: []Rule{{Tool: "file.write"}}}} },
+		} {
+			if rapid.IntRange(0, 3).Draw(rt, "narrow") == 0 {
+				edit(&c)
+			}
+		}
+		f := facts()
+		f.Round.Open = rapid.Bool().Draw(rt, "open")
+		req := request("file.write", "a")
+		req.Args = []byte(`{"content":"IBAN","path":"a"}`)
+		before := DecideCall(compiled(t, func(x *Catalog) { *x = c }), req, f).Decided
+		for _, way := range []string{"tool", "role", "content"} {
+			staged := compiled(t, func(x *Catalog) {
+				*x = c
+				private := c.Tools["file.write"].Private
+				waits(way)(x)
+				if way == "tool" {
+					x.Tools = map[string]Tool{"file.write": {Private: private, Staging: StagingApprove}}
+				}
+			})
+			after := DecideCall(staged, req, f).Decided
+			if want := map[bool]events.Verdict{true: events.Stage, false: before.Verdict}[before.Verdict == events.Allow]; after.Verdict != want {
+				rt.Fatalf("%s without, %s with a wait by %s", verdict(before), verdict(after), way)
+			}
+			open := f
+			open.Round.Open = true
+			plain := DecideCall(compiled(t, func(x *Catalog) { *x = c }), req, open).Decided
+			if released := ReleaseCall(staged, req, f); released.Verdict != plain.Verdict || released.Layer != plain.Layer {
+				rt.Fatalf("%s of a call in an open round, %s at its release", verdict(plain), verdict(released))
+			}
+		}
+	})
+}
+
+// O-A10, O-A11: whether a review can be decided says the engine's clock, and an expiry
+// that cannot be meant has passed.
+func TestReviewExpiry(t *testing.T) {
+	now := events.Instant(1_000_000_000_000)
+	for name, row := range map[string]struct {
+		expires events.Instant
+		open    bool
+	}{
+		"in a second":     {now + 1_000_000, true},
+		"this moment":     {now, false},
+		"a second ago":    {now - 1_000_000, false},
+		"O-A10 none":      {0, false},
+		"O-A10 negative":  {-1, false},
+		"O-A10 year 9999": {253_402_300_799_000_000, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := ReviewFacts{Review: "V", Call: "C", State: events.ReviewStateOpen, Expires: row.expires}
+			act := ReviewAct{By: events.Actor{Kind: events.ActorPerson, ID: "anna"}, Approves: true, Shown: "d", Now: "d"}
+			_, no := ApproveReview(compiled(t), act, f, now)
+			if row.open != (no == nil) || no != nil && no.Code != CodeReviewExpired {
+				t.Errorf("%+v", no)
+			}
+			if ends := ExpireReview(f, now); row.open != (len(ends) == 0) {
+				t.Errorf("%d events of its end", len(ends))
+			}
+		})
+	}
+	for _, state := range []events.ReviewState{"", events.ReviewStateApproved, events.ReviewStateRefused, events.ReviewStateCancelled, "odd"} {
+		f := ReviewFacts{Review: "V", State: state, Expires: now - 1}
+		if ExpireReview(f, now) != nil || CancelReview(f, "x") != nil {
+			t.Errorf("a review that is %q ends again", state)
+		}
+	}
+}
+
+// O-R26: a tool whose tier is not known, whatever it says of itself, is privileged.
+func TestUnknownTiers(t *testing.T) {
+	for _, said := range []events.Tier{"", "READ_ONLY", "read-only", "true", "null", "trusted", "privileged"} {
+		if got := tierOf("other.tool", said); got != events.Privileged {
+			t.Errorf("O-R26 a tool that says %q of itself is %s", said, got)
+		}
+	}
+	if got := tierOf("file.write", events.ReadOnly); got != events.Reversible {
+		t.Errorf("O-R26 a built-in tool is lowered to %s", got)
+	}
+}
+
+func TestStagingChanges(t *testing.T) {
+	for name, row := range map[string]struct {
+		from, to func(*Catalog)
+		widens   bool
+	}{
+		"a tool waits":         {func(*Catalog) {}, waits("tool"), false},
+		"a tool waits no more": {waits("tool"), func(*Catalog) {}, true},
+		"a role waits":         {func(*Catalog) {}, waits("role"), false},
+		"a role waits no more": {waits("role"), func(*Catalog) {}, true},
+		"a text waits":         {func(*Catalog) {}, waits("content"), false},
+		"a text waits no more": {waits("content"), func(*Catalog) {}, true},
+		"longer reviews":       {func(*Catalog) {}, func(c *Catalog) { c.Limits.ReviewTime = 2 * DefaultReviewTime }, true},
+		"an agent gets a role that waits less": {func(c *Catalog) {
+			waits("role")(c)
+			c.Roles["free"] = Role{Version: 1, Grants: []Rule{{Tool: "file.write"}}}
+		}, func(c *Catalog) {
+			waits("role")(c)
+			c.Roles["free"] = Role{Version: 1, Grants: []Rule{{Tool: "file.write"}}}
+			c.Agents["alice"] = Agent{Role: "free", Key: key(1)}
+		}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			changes := Compare(compiled(t, row.from), compiled(t, row.to))
+			if len(changes) == 0 || Widens(changes) != row.widens {
+				t.Errorf("%+v, want widening %t", changes, row.widens)
+			}
+		})
+	}
+}
