@@ -1,0 +1,276 @@
+// Package replay tells what the book holds as a story that a person can follow.
+//
+// Start with [Filter], which says of what the story is, and [Teller], which makes one
+// line of each event. It reads the events themselves and no view, so that what it tells
+// does not depend on how a view was folded.
+//
+// What the package promises: every event that the filter wants gives one line, in the
+// order of the book; a line says nothing that is not in an event. Texts of agents and
+// people come as they are: whoever prints them escapes them.
+//
+// Concurrency: a Teller belongs to one goroutine. The package does no IO.
+package replay
+
+import (
+	"cmp"
+	"fmt"
+
+	"gatebook/events"
+)
+
+// Filter says of which events a story is; the fields are joined by and. The zero value
+// wants all.
+type Filter struct {
+	Agent        events.AgentID
+	Round        events.RoundID
+	Since, Until events.Instant // until is not in it
+	From, To     events.Seq     // both are in it; 0: no bound
+}
+
+// Wants says whether the story has a line for the event. Since time is never used for
+// order, an event of a wanted time may follow one of another.
+func (f Filter) Wants(r events.Recorded) bool {
+	return (f.Agent == "" || r.Agent == f.Agent) &&
+		(f.Round == "" || RoundOf(r.Event) == f.Round) &&
+		(f.Since == 0 || r.Time >= f.Since) && (f.Until == 0 || r.Time < f.Until) &&
+		r.Seq >= f.From && (f.To == 0 || r.Seq <= f.To)
+}
+
+// RoundOf is the round that an event is about; empty where it is about none.
+func RoundOf(e events.Event) events.RoundID {
+	switch e := e.(type) {
+	case events.RoundBegun:
+		return e.Round
+	case events.RoundTainted:
+		return e.Round
+	case events.RoundEnded:
+		return e.Round
+	case events.ProfileDefaulted:
+		return e.Round
+	case events.CallDecided:
+		return e.Round
+	case events.CallReleased:
+		return e.Round
+	case events.CallCompleted:
+		return e.Round
+	case events.ReviewRequested:
+		return e.Round
+	}
+	return ""
+}
+
+// Line is one event for people.
+type Line struct {
+	Seq   events.Seq
+	Time  events.Instant
+	Agent events.AgentID // empty for the engine and people
+	Text  string
+}
+
+// maxCalls bounds the calls without an end that a Teller remembers; of more it tells
+// the end without the tool's name.
+const maxCalls = 100_000
+
+// Teller makes lines. It remembers of each call what its end does not say.
+type Teller struct {
+	calls map[events.CallID]told
+}
+
+type told struct {
+	step int64
+	tool string
+}
+
+// NewTeller begins a story.
+func NewTeller() *Teller { return &Teller{calls: map[events.CallID]told{}} }
+
+// Tell is the line of one event.
+func (t *Teller) Tell(r events.Recorded) Line {
+	return Line{Seq: r.Seq, Time: r.Time, Agent: r.Agent, Text: t.text(r)}
+}
+
+func (t *Teller) text(r events.Recorded) string {
+	switch e := r.Event.(type) {
+	case events.CallDecided:
+		return t.decided(e)
+	case events.CallReleased:
+		return t.name(e.Call) + " goes on, as " + by(r) + " has approved"
+	case events.CallCompleted:
+		return t.completed(e)
+	case events.ReviewRequested:
+		return fmt.Sprintf("%s waits for a person, until %s (review %s)", t.name(e.Call), e.Expires, e.Review)
+	case events.ReviewApproved:
+		return fmt.Sprintf("%s approved %s", by(r), t.name(e.Call))
+	case events.ReviewRefused:
+		return fmt.Sprintf("%s refused %s: %s", by(r), t.name(e.Call), cmp.Or(e.Reason, "no reason given"))
+	case events.ReviewExpired:
+		return "nobody decided in time about " + t.name(e.Call)
+	case events.ReviewCancelled:
+		return fmt.Sprintf("the wait of %s ended: %s", t.name(e.Call), e.Reason)
+	}
+	if text := ofRounds(r); text != "" {
+		return text
+	}
+	if text := ofAgents(r); text != "" {
+		return text
+	}
+	return ofEngine(r)
+}
+
+func (t *Teller) decided(e events.CallDecided) string {
+	text := fmt.Sprintf("step %d: %s %s", e.Step, e.Tool.Name, shown(e.Arguments.Text, e.Arguments.Truncated))
+	if e.Step == 0 {
+		text = fmt.Sprintf("outside of a round: %s %s", e.Tool.Name, shown(e.Arguments.Text, e.Arguments.Truncated))
+	}
+	if _, final := e.Verdict.Final(); final {
+		return fmt.Sprintf("%s -> %s by layer %s, rule %s: %s", text, e.Verdict, e.Layer, cmp.Or(e.Rule, "-"), e.Reason)
+	}
+	if len(t.calls) < maxCalls {
+		t.calls[e.Call] = told{e.Step, e.Tool.Name}
+	}
+	if e.Verdict == events.Stage {
+		return fmt.Sprintf("%s -> stage: %s", text, e.Reason)
+	}
+	return fmt.Sprintf("%s -> allow (profile %s)", text, cmp.Or(e.Profile, "none"))
+}
+
+func (t *Teller) completed(e events.CallCompleted) string {
+	text := fmt.Sprintf("%s ended: %s, after %s", t.name(e.Call), e.Status, e.Duration.Duration())
+	delete(t.calls, e.Call)
+	why := cmp.Or(e.Reason, e.Error)
+	switch {
+	case e.Layer != "":
+		return fmt.Sprintf("%s, by layer %s, rule %s: %s", text, e.Layer, cmp.Or(e.Rule, "-"), why)
+	case why != "":
+		return text + ": " + why
+	case e.Result.Size > 0:
+		return text + " " + shown(e.Result.Preview, e.Result.Truncated)
+	}
+	return text
+}
+
+// name is a call as the story has named it.
+func (t *Teller) name(call events.CallID) string {
+	if c, ok := t.calls[call]; ok {
+		return fmt.Sprintf("step %d, %s,", c.step, c.tool)
+	}
+	return "call " + string(call)
+}
+
+// maxShown is how much of a text one line has, in bytes.
+const maxShown = 200
+
+func shown(p events.Personal, cut bool) string {
+	switch text := events.Cut(p.Text, maxShown); {
+	case p.Text == "" && p.Enc != (events.Sealed{}):
+		return "(sealed)"
+	case cut || len(text) < len(p.Text):
+		return text + "…"
+	default:
+		return text
+	}
+}
+
+func by(r events.Recorded) string {
+	if r.Actor.ID != "" {
+		return r.Actor.ID
+	}
+	return "the engine"
+}
+
+func ofRounds(r events.Recorded) string {
+	switch e := r.Event.(type) {
+	case events.ConversationOpened:
+		return "a conversation begins" + over(e.Channel)
+	case events.ConversationClosed:
+		return "the conversation ends"
+	case events.RoundBegun:
+		return begun(e)
+	case events.RoundTainted:
+		return "outside content reached the conversation"
+	case events.RoundEnded:
+		return fmt.Sprintf("the round ends: %s%s", e.End, because(e.Reason))
+	case events.ProfileDefaulted:
+		return fmt.Sprintf("the profile %s was asked for, none is given: %s", e.Asked, e.Reason)
+	}
+	return ""
+}
+
+func begun(e events.RoundBegun) string {
+	text := fmt.Sprintf("%s (%s) is talking%s", e.Principal.ID, e.Principal.Kind, over(e.Channel))
+	switch {
+	case e.Job != "":
+		text = "the job " + e.Job + " begins a round"
+	case e.CausedBy != "":
+		text += ", caused by round " + string(e.CausedBy)
+	}
+	text += ", profile " + cmp.Or(e.Effective, "by longtime")
+	if e.Task != (events.Personal{}) {
+		text += ": " + shown(e.Task, false)
+	}
+	return text + " (round " + string(e.Round) + ")"
+}
+
+func over(channel events.ChannelID) string {
+	if channel == "" {
+		return ""
+	}
+	return " over " + string(channel)
+}
+
+func because(reason string) string {
+	if reason == "" {
+		return ""
+	}
+	return ", " + reason
+}
+
+func ofAgents(r events.Recorded) string {
+	switch e := r.Event.(type) {
+	case events.AgentEnrolled:
+		if e.Parent != "" {
+			return fmt.Sprintf("is a child of %s from now on, role %s", e.Parent, e.Role)
+		}
+		return "is enrolled, role " + e.Role
+	case events.AgentReleased:
+		return "is released for good" + because(e.Reason)
+	case events.ProfileSet:
+		return fmt.Sprintf("%s sets the longtime profile %s", by(r), cmp.Or(e.Profile, "none"))
+	case events.ChildDeclared:
+		return fmt.Sprintf("%s leaves it the profile %s and denies the scope %s", e.Parent, cmp.Or(e.Allow, "-"), cmp.Or(e.Deny, "-"))
+	case events.ChildRevoked:
+		return fmt.Sprintf("%s has revoked it%s", e.Parent, because(e.Reason))
+	}
+	return ""
+}
+
+func ofEngine(r events.Recorded) string {
+	switch e := r.Event.(type) {
+	case events.EngineStarted:
+		return fmt.Sprintf("an engine begins (version %s), behind event %d", e.Version, e.After)
+	case events.CatalogLoaded:
+		return fmt.Sprintf("a catalog is in force, put there by %s (%s)", by(r), e.Digest)
+	case events.PhaseChanged:
+		return fmt.Sprintf("%s sets the phase %d", by(r), e.Phase)
+	case events.ClockJumped:
+		if e.Accepted {
+			return by(r) + " accepts the clock"
+		}
+		return fmt.Sprintf("the clock jumped from %s to %s", e.From, e.Wall)
+	case events.AlertRaised:
+		return fmt.Sprintf("alert %s: %s", e.Alert, e.Reason)
+	case events.AlertDelivered:
+		return "an alert reached " + e.To
+	case events.JobRan:
+		return "the job " + e.Job + " ran" + because(e.Error)
+	case events.JobMissed:
+		return fmt.Sprintf("the job %s was due at %s and did not run", e.Job, e.Due)
+	case events.IntakeRefused:
+		return fmt.Sprintf("%d requests were turned away: %s", e.Count, e.Reason)
+	case events.AccessRefused:
+		return fmt.Sprintf("%s of %s reached for what is not theirs, %d times: %s %s", cmp.Or(e.Client, "somebody"), e.Account, e.Count, e.Action, e.Subject)
+	case events.SubjectErased:
+		return "a key of personal fields was destroyed: " + e.KeyID
+	}
+	return string(r.Event.Kind())
+}
