@@ -121,6 +121,12 @@ type CallFacts struct {
 	// CreateOnly says that an allowed call may make something new and replace
 	// nothing.
 	CreateOnly bool `json:"create_only,omitzero"`
+	// Staged is how many calls of the round waited for a person, SameStaged the call of
+	// the agent with the same tool and arguments that did, and NoRoom says that no more
+	// could wait. They are known only of a call that can come to wait.
+	Staged     int64  `json:"staged,omitzero"`
+	SameStaged CallID `json:"same_staged,omitzero"`
+	NoRoom     bool   `json:"no_room,omitzero"`
 }
 
 // CallDecided is the gate's answer to one tool call.
@@ -149,10 +155,15 @@ type CallDecided struct {
 	Facts    CallFacts `json:"facts"`
 }
 
-// CallReleased says that a staged call was claimed after its approval.
+// CallReleased says that a staged call was claimed after its approval: the gate was
+// asked again and allows it, by what it saw then.
 type CallReleased struct {
-	Call  CallID  `json:"call"`
-	Round RoundID `json:"round"`
+	Call    CallID    `json:"call"`
+	Round   RoundID   `json:"round"`
+	Review  ReviewID  `json:"review,omitzero"`
+	Tier    Tier      `json:"tier,omitzero"`
+	Profile string    `json:"profile,omitzero"`
+	Facts   CallFacts `json:"facts,omitzero"`
 }
 
 // Executor is who ran a call.

@@ -38,7 +38,7 @@ type Log interface {
 	// nothing had been told.
 	//
 	// Ahead MUST be called from one goroutine at a time, may run beside Append, does
-	// not wait, and keeps the decisions.
+	// not wait, and keeps the decisions, which nobody may change afterwards.
 	Ahead(after Seq, decisions [][]Record)
 
 	// Read yields the records from a sequence on, in order, up to the last one

@@ -44,8 +44,29 @@ func Cut(s string, most int) string {
 	return s[:max(most, 0)]
 }
 
-// strconv.Quote escapes what is not printable: Cc, Cf, Zl, Zp, and every space but
-// the ASCII one.
-func quote(s string) string { return strconv.Quote(s) }
+// quote escapes what is not printable (Cc, Cf, Zl, Zp, and every space but the ASCII
+// one), which strconv does, and what is printable and has no shape.
+func quote(s string) string {
+	q := strconv.Quote(s)
+	if strings.IndexFunc(q, Unseen) < 0 {
+		return q
+	}
+	var b strings.Builder
+	for _, r := range q {
+		if Unseen(r) {
+			b.WriteString(strings.Trim(strconv.QuoteRuneToASCII(r), "'"))
+		} else {
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
 
-func unsafeRune(r rune) bool { return !unicode.IsPrint(r) || r == '\\' || r == unicode.ReplacementChar }
+// Unseen says that a reader does not see r as what it is: it is not printable, or has no
+// shape of its own.
+func Unseen(r rune) bool {
+	const brailleBlank = 0x2800
+	return !unicode.IsPrint(r) || r == brailleBlank || unicode.In(r, unicode.Other_Default_Ignorable_Code_Point, unicode.Variation_Selector)
+}
+
+func unsafeRune(r rune) bool { return Unseen(r) || r == '\\' || r == unicode.ReplacementChar }

@@ -96,3 +96,18 @@ func TestCut(t *testing.T) {
 		}
 	})
 }
+
+// What has no shape is escaped, whichever table of Unicode it is in.
+func TestShapelessIsEscaped(t *testing.T) {
+	for _, r := range []rune{0x3164, 0x115F, 0x1160, 0xFFA0, 0x2800, 0x034F, 0xFE0F, 0xE0100, 0x17B4, 0x180B, 0x200B, 0x202E, 0x061C} {
+		if got := events.Escape("a" + string(r) + "b"); strings.ContainsRune(got, r) || !strings.Contains(got, `\`) {
+			t.Errorf("U+%04X: %q", r, got)
+		}
+		if got := events.Quote(string(r)); strings.ContainsRune(got, r) {
+			t.Errorf("U+%04X: %s", r, got)
+		}
+	}
+	if got := events.Escape("äß漢 🙂"); got != "äß漢 🙂" {
+		t.Errorf("%q", got)
+	}
+}

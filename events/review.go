@@ -12,46 +12,51 @@ const (
 	ReviewStateCancelled ReviewState = "cancelled"
 )
 
-// ReviewRequested says that a staged call waits for a person's decision. It stands
-// behind the call.decided of the same decision.
+// ReviewRequested says that something waits for a person's decision; where Call is set, a
+// staged call does. It then stands behind the call.decided of the same decision.
 type ReviewRequested struct {
 	Review ReviewID `json:"review"`
-	Call   CallID   `json:"call"`
-	Round  RoundID  `json:"round"`
+	Call   CallID   `json:"call,omitzero"`
+	Round  RoundID  `json:"round,omitzero"`
 	// MAC is of the arguments that are to be approved.
-	MAC     MAC     `json:"mac"`
+	MAC     MAC     `json:"mac,omitzero"`
 	Expires Instant `json:"expires"`
 }
 
-// ReviewApproved lets a staged call go on, once; the actor is the person.
+// ReviewApproved is a person's yes; the actor is the person. What it lets happen has an
+// event of its own: call.released claims it for a call, once.
 type ReviewApproved struct {
 	Review ReviewID `json:"review"`
-	Call   CallID   `json:"call"`
-	MAC    MAC      `json:"mac"`
-	// Shown is the digest of what the person saw, Base what of it the call would
-	// change, as the tool names it; empty where the tool names nothing.
+	Call   CallID   `json:"call,omitzero"`
+	MAC    MAC      `json:"mac,omitzero"`
+	// Definition is that of the tool which the person saw.
+	Definition Digest `json:"definition,omitzero"`
+	// Shown is the digest, and the blob, of the document that the person saw, and Base
+	// stands for the state that the call would change, as the tool names it.
 	Shown Digest `json:"shown"`
 	Base  Digest `json:"base,omitzero"`
 }
 
-// ReviewRefused ends a staged call; the actor is the person.
+// ReviewRefused is a person's no; the actor is the person.
 type ReviewRefused struct {
 	Review ReviewID `json:"review"`
-	Call   CallID   `json:"call"`
-	MAC    MAC      `json:"mac"`
+	Call   CallID   `json:"call,omitzero"`
+	MAC    MAC      `json:"mac,omitzero"`
 	Reason string   `json:"reason,omitzero"`
 }
 
 // ReviewExpired ends a review that nobody decided in time.
 type ReviewExpired struct {
 	Review ReviewID `json:"review"`
-	Call   CallID   `json:"call"`
+	Call   CallID   `json:"call,omitzero"`
 }
 
-// ReviewCancelled ends a review whose call cannot go on any more.
+// ReviewCancelled ends a review of what cannot go on any more. Rule says why to
+// programs, Reason to people.
 type ReviewCancelled struct {
 	Review ReviewID `json:"review"`
-	Call   CallID   `json:"call"`
+	Call   CallID   `json:"call,omitzero"`
+	Rule   string   `json:"rule,omitzero"`
 	Reason string   `json:"reason"`
 }
 

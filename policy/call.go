@@ -41,8 +41,6 @@ type CallRequest struct {
 	Paths []paths.Path
 	// Malformed, where not nil, makes the verdict reject.
 	Malformed *Malformed
-	// Unstageable says that there is no room to keep the call until a person decides.
-	Unstageable bool
 	// Unredactable says that the arguments could not be redacted, Unkept that
 	// their text could not be kept: either way the record would not be whole, and
 	// the verdict is deny.
@@ -68,8 +66,10 @@ type CallFacts struct {
 	Tool     ToolFacts
 	Prior    PriorCall
 	// SameStaged is the agent's call of this tool with these arguments that waits for a
-	// person; it need not be known of a tool that [Compiled.MayStage] says no of.
+	// person, and NoRoom says that no more can be kept until one decides. Neither need be
+	// known of a tool that [Compiled.MayStage] says no of.
 	SameStaged events.CallID
+	NoRoom     bool
 }
 
 // AgentFacts are what the views say about an agent.
@@ -459,6 +459,7 @@ func (g *gate) decided(no *refused) events.CallDecided {
 			Phase: g.phase, Role: g.agent.Role, RoleVersion: g.c.catalog.Roles[g.agent.Role].Version,
 			SessionProfile: r.Session, LongtimeProfile: g.facts.Agent.Longtime,
 			RoundOpen: r.Open, HandleMatched: g.matched, Used: r.Used,
+			Staged: r.Staged, SameStaged: g.facts.SameStaged, NoRoom: g.facts.NoRoom,
 			ChildAllow: g.facts.Agent.ChildAllow, ChildDeny: g.facts.Agent.ChildDeny, Ancestors: events.Cut(g.c.ancestorsText(g.facts.Agent.Ancestors), maxAncestors),
 		},
 	}

@@ -15,8 +15,8 @@
 //     reason a person understands.
 //
 // The layers in force are 1 decode, 2 round, 3 tool, 4 phase, 5 baseline, 6 role,
-// 7 profile, 8 principal, 9 ancestors and 13 staging; the others (DESIGN, section 8) put themselves
-// behind them without a change to these.
+// 7 profile, 8 principal, 9 ancestors and 13 staging; those between (DESIGN, section 8)
+// put themselves there without a change to these.
 //
 // go-json-experiment/json is here for its strictness and the RFC 8785 form.
 package policy

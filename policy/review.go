@@ -72,7 +72,7 @@ func refuseStaging(g *gate) *refused {
 		return deny(events.LayerStaging, "same", "same as "+string(g.facts.SameStaged)+": that call, of the same tool with the same arguments, waits for a person already; ask for its outcome")
 	case g.facts.Round.Staged >= MaxStaged:
 		return deny(events.LayerStaging, "staged_calls", fmt.Sprintf("%d calls of this round wait for a person; wait until some of them are decided", g.facts.Round.Staged))
-	case g.req.Unstageable:
+	case g.facts.NoRoom:
 		return deny(events.LayerStaging, "room", "too much waits for people already, so this call cannot be kept until one decides; ask again later")
 	}
 	return &refused{verdict: events.Stage, layer: events.LayerStaging, rule: why.rule, reason: why.reason}
@@ -122,21 +122,33 @@ type ReviewAct struct {
 	// Shown is the digest of what the person saw, Now of what they would see now, and
 	// Base what of that the call would change.
 	Shown, Now, Base events.Digest
-	Reason           string
+	// Masked says that something in it is masked, which the person then must accept.
+	Masked, AcceptMasked bool
+	Reason               string
 }
 
-// ApproveReview answers a person's yes. It is for one call and this once.
-func ApproveReview(c *Compiled, act ReviewAct, f ReviewFacts, now events.Instant) (events.ReviewApproved, *Refusal) {
+// ApproveReview answers a person's yes, which is for one call and this once. again is
+// what [ReleaseCall] says of the call: where it refuses, the approval is used up and the
+// call ends.
+func ApproveReview(c *Compiled, act ReviewAct, f ReviewFacts, again events.CallDecided, now events.Instant) ([]events.Event, *Refusal) {
 	if no := judgeReview(c, act, f, now); no != nil {
-		return events.ReviewApproved{}, no
+		return nil, no
 	}
 	switch {
 	case act.Shown == "":
-		return events.ReviewApproved{}, refuse(CodeInvalid, "say what was seen: gatebook show "+string(f.Review)+" gives its digest, which goes with the approval")
+		return nil, refuse(CodeInvalid, "say what was seen: gatebook show "+string(f.Review)+" gives its digest, which goes with the approval")
 	case act.Shown != act.Now:
-		return events.ReviewApproved{}, refuse(CodeConflict, "what was seen is not what there is now, so nothing was approved; look again with gatebook show "+string(f.Review))
+		return nil, refuse(CodeConflict, "what was seen is not what there is now, so nothing was approved; look again with gatebook show "+string(f.Review))
+	case act.Masked && !act.AcceptMasked:
+		return nil, refuse(CodeInvalid, "something in the arguments is masked, and runs all the same: who approves it says so with --masked")
 	}
-	return events.ReviewApproved{Review: f.Review, Call: f.Call, MAC: f.MAC, Shown: act.Shown, Base: act.Base}, nil
+	yes := events.ReviewApproved{Review: f.Review, Call: f.Call, MAC: f.MAC, Definition: again.Definition, Shown: act.Shown, Base: act.Base}
+	if status, final := again.Verdict.Final(); final {
+		return []events.Event{yes, f.end(status, again.Layer, again.Rule, again.Reason)}, nil
+	}
+	return []events.Event{yes, events.CallReleased{
+		Call: f.Call, Round: f.Round, Review: f.Review, Tier: again.Tier, Profile: again.Profile, Facts: again.Facts,
+	}}, nil
 }
 
 // RefuseReview answers a person's no; with the review the call ends.
@@ -163,15 +175,60 @@ func ExpireReview(f ReviewFacts, now events.Instant) []events.Event {
 	}
 }
 
+// Cancel is why a call that waits cannot go on.
+type Cancel string
+
+// The reasons.
+const (
+	CancelReleased   Cancel = "released"
+	CancelSecret     Cancel = "secret_not_kept"
+	CancelRedefined  Cancel = "redefined"
+	CancelUnreadable Cancel = "unreadable"
+	CancelAbandoned  Cancel = "abandoned"
+)
+
+func (c Cancel) String() string {
+	switch c {
+	case CancelReleased:
+		return "the agent was released"
+	case CancelSecret:
+		return "a secret among its arguments was not kept over a restart of the engine"
+	case CancelRedefined:
+		return "its tool has another definition than when it was decided"
+	case CancelUnreadable:
+		return "its arguments are not what was decided about"
+	case CancelAbandoned:
+		return "the caller was told that nothing would run while the book did not answer"
+	}
+	return string(c)
+}
+
+// ReadBack says why a call that waited when the engine stopped cannot go on as it was
+// read back; empty where it can. released is that its agent was, and intact that the
+// arguments have the digest of the decision.
+func ReadBack(d events.CallDecided, released bool, tool ToolFacts, intact bool) Cancel {
+	switch {
+	case released:
+		return CancelReleased
+	case d.Arguments.Redacted:
+		return CancelSecret
+	case !tool.Known, tool.Definition != d.Definition:
+		return CancelRedefined
+	case !intact:
+		return CancelUnreadable
+	}
+	return ""
+}
+
 // CancelReview ends an open review, and its call, which cannot go on; of another it
 // gives nothing.
-func CancelReview(f ReviewFacts, why string) []events.Event {
+func CancelReview(f ReviewFacts, why Cancel) []events.Event {
 	if f.State != events.ReviewStateOpen {
 		return nil
 	}
 	return []events.Event{
-		events.ReviewCancelled{Review: f.Review, Call: f.Call, Reason: why},
-		f.end(events.StatusCancelled, "", "", why),
+		events.ReviewCancelled{Review: f.Review, Call: f.Call, Rule: string(why), Reason: why.String()},
+		f.end(events.StatusCancelled, events.LayerReview, string(why), why.String()),
 	}
 }
 
@@ -195,6 +252,12 @@ func judgeReview(c *Compiled, act ReviewAct, f ReviewFacts, now events.Instant) 
 		return refuse(CodeReviewDecided, "the review was "+cmp.Or(string(f.State), "decided")+" already; nothing was changed")
 	}
 	return nil
+}
+
+// SeesReviews says whether the person may see what waits of any agent.
+func SeesReviews(c *Compiled, id events.PersonID) bool {
+	p := c.person(person(id))
+	return p.Approver || p.Supervisor
 }
 
 // MaySeeReviews says whether the person may see what waits of the agent: approvers,

@@ -35,6 +35,8 @@ func TestWhatWaits(t *testing.T) {
 	child.Agent.Ancestors = []AncestorFacts{{Agent: "alice", Enrolled: true, Longtime: "work"}}
 	same := facts()
 	same.SameStaged = "C0"
+	full := facts()
+	full.NoRoom = true
 	many := facts()
 	many.Round.Staged = MaxStaged
 	for _, row := range []struct {
@@ -69,6 +71,7 @@ func TestWhatWaits(t *testing.T) {
 		}, child, "", "stage staging role"},
 		{"O-A18 the same waits already", waits("tool"), same, "", "deny staging same"},
 		{"O-A18 many wait", waits("tool"), many, "", "deny staging staged_calls"},
+		{"no room", waits("tool"), full, "", "deny staging room"},
 		{"the same as one that waits, where nothing has to", func(*Catalog) {}, same, "", "allow  "},
 	} {
 		t.Run(row.name, func(t *testing.T) {
@@ -146,7 +149,7 @@ func TestReviewExpiry(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			f := ReviewFacts{Review: "V", Call: "C", State: events.ReviewStateOpen, Expires: row.expires}
 			act := ReviewAct{By: events.Actor{Kind: events.ActorPerson, ID: "anna"}, Approves: true, Shown: "d", Now: "d"}
-			_, no := ApproveReview(compiled(t), act, f, now)
+			_, no := ApproveReview(compiled(t), act, f, events.CallDecided{Verdict: events.Allow}, now)
 			if row.open != (no == nil) || no != nil && no.Code != CodeReviewExpired {
 				t.Errorf("%+v", no)
 			}
@@ -157,7 +160,7 @@ func TestReviewExpiry(t *testing.T) {
 	}
 	for _, state := range []events.ReviewState{"", events.ReviewStateApproved, events.ReviewStateRefused, events.ReviewStateCancelled, "odd"} {
 		f := ReviewFacts{Review: "V", State: state, Expires: now - 1}
-		if ExpireReview(f, now) != nil || CancelReview(f, "x") != nil {
+		if ExpireReview(f, now) != nil || CancelReview(f, CancelReleased) != nil {
 			t.Errorf("a review that is %q ends again", state)
 		}
 	}

@@ -3,7 +3,7 @@
 //
 // Start with [Apply], which folds one recorded event into every view and moves
 // the checkpoint, and with the queries of a view (agents.go, rounds.go, audit.go,
-// receipts.go, due.go, tree.go, state.go). [Store] is where rows live.
+// calls.go, receipts.go, reviews.go, due.go, tree.go, state.go). [Store] is where rows live.
 //
 // What the package promises:
 //
@@ -180,9 +180,10 @@ func (f *fold) event() error {
 	case events.ReviewRequested:
 		return f.reviewRequested(e)
 	case events.ReviewApproved:
-		return f.reviewEnded(e.Review, e.Call, reviewEnd{State: events.ReviewStateApproved})
+		f.nameBlob(e.Shown)
+		return f.reviewEnded(e.Review, e.Call, reviewEnd{State: events.ReviewStateApproved, MAC: e.MAC})
 	case events.ReviewRefused:
-		return f.reviewEnded(e.Review, e.Call, reviewEnd{State: events.ReviewStateRefused, Reason: e.Reason})
+		return f.reviewEnded(e.Review, e.Call, reviewEnd{State: events.ReviewStateRefused, MAC: e.MAC, Reason: e.Reason})
 	case events.ReviewExpired:
 		return f.reviewEnded(e.Review, e.Call, reviewEnd{State: events.ReviewStateExpired})
 	case events.ReviewCancelled:

@@ -42,7 +42,9 @@ type AuditRow struct {
 	// Seq is of call.decided; CompletedSeq of call.completed, 0 while open and
 	// where the decision was the end.
 	Seq, CompletedSeq events.Seq
-	Catalog           events.Digest // in force at the decision
+	// ReleasedSeq is of call.released; 0 before and for every call that was not staged.
+	ReleasedSeq events.Seq
+	Catalog     events.Digest // in force at the decision
 	// Review is that of a staged call; empty for every other.
 	Review events.ReviewID
 }
@@ -81,6 +83,7 @@ type storedCall struct {
 	Duration                     events.Micros
 	Decided, Released, Completed events.Instant
 	Seq, CompletedSeq            events.Seq
+	ReleasedSeq                  events.Seq
 	Catalog                      events.Digest
 	Review                       events.ReviewID
 }
@@ -96,7 +99,7 @@ func storeCall(r AuditRow) storedCall {
 		ResultSize: r.Result.Size, ResultMAC: r.Result.MAC, ResultPreview: storePersonal(r.Result.Preview),
 		ResultRedacted: r.Result.Redacted, ResultTruncated: r.Result.Truncated, ResultBlob: r.Result.Blob, Executor: r.Executor,
 		Tier: r.Tier, Duration: r.Duration, Decided: r.Decided, Released: r.Released, Completed: r.Completed,
-		Seq: r.Seq, CompletedSeq: r.CompletedSeq, Catalog: r.Catalog, Review: r.Review,
+		Seq: r.Seq, CompletedSeq: r.CompletedSeq, ReleasedSeq: r.ReleasedSeq, Catalog: r.Catalog, Review: r.Review,
 	}
 }
 
@@ -114,7 +117,7 @@ func (s storedCall) row() AuditRow {
 		},
 		Executor: s.Executor, Tier: s.Tier, Duration: s.Duration,
 		Decided: s.Decided, Released: s.Released, Completed: s.Completed,
-		Seq: s.Seq, CompletedSeq: s.CompletedSeq, Catalog: s.Catalog, Review: s.Review,
+		Seq: s.Seq, CompletedSeq: s.CompletedSeq, ReleasedSeq: s.ReleasedSeq, Catalog: s.Catalog, Review: s.Review,
 	}
 }
 
@@ -226,14 +229,27 @@ func (f AuditFilter) wants(row AuditRow) bool {
 }
 
 // OpenCalls lists the calls that may run: allowed, or released, and without an end.
-// They come in the order of their decisions, at most limit of them (see [PageSize]).
+// They come in the order of the events that let them run ([AuditRow.Opened]), at most
+// limit of them (see [PageSize]).
 func OpenCalls(r Reader, limit int) ([]AuditRow, error) {
 	l := list{prefix: []byte{viewCallOpen}, ascending: true, limit: limit, visits: MaxPage}
-	rows, _, err := page(r, l, func(seq events.Seq, _ []byte) (AuditRow, bool, error) {
+	rows, _, err := page(r, l, func(_ events.Seq, decided []byte) (AuditRow, bool, error) {
+		seq, err := seqOfValue(decided)
+		if err != nil {
+			return AuditRow{}, false, err
+		}
 		row, err := callBySeq(r, seq)
 		return row, true, err
 	})
 	return rows, err
+}
+
+// Opened is the sequence of the event that let the call run.
+func (r AuditRow) Opened() events.Seq {
+	if r.ReleasedSeq != 0 {
+		return r.ReleasedSeq
+	}
+	return r.Seq
 }
 
 // toolName is how views write a tool.

@@ -22,7 +22,7 @@ func (f *fold) callDecided(e events.CallDecided) error {
 	f.put(keyOf(viewCall, string(e.Call)), seqValue(f.rec.Seq))
 	f.put(withSeq(listKey(viewCallAgent, string(f.rec.Agent)), f.rec.Seq), []byte{})
 	if e.Verdict == events.Allow {
-		f.put(seqKey(viewCallOpen, f.rec.Seq), []byte{})
+		f.put(seqKey(viewCallOpen, f.rec.Seq), seqValue(f.rec.Seq))
 	}
 	f.agent.LastActivity = f.rec.Time
 	return f.setCall(row)
@@ -128,6 +128,9 @@ func (f *fold) callReleased(e events.CallReleased) error {
 	if row.Verdict != events.Stage || row.Released != 0 {
 		return fmt.Errorf("%w: call %s is not waiting for its release", ErrFold, e.Call)
 	}
+	if err := f.reviewIs(row, events.ReviewStateApproved); err != nil {
+		return err
+	}
 	round, err := f.ownRound(row.Round)
 	if err != nil {
 		return err
@@ -137,8 +140,8 @@ func (f *fold) callReleased(e events.CallReleased) error {
 	if err := f.setRound(round); err != nil {
 		return err
 	}
-	row.Released = f.rec.Time
-	f.put(seqKey(viewCallOpen, row.Seq), []byte{})
+	row.Released, row.ReleasedSeq = f.rec.Time, f.rec.Seq
+	f.put(seqKey(viewCallOpen, f.rec.Seq), seqValue(row.Seq))
 	return f.setCall(row)
 }
 
@@ -149,6 +152,9 @@ func (f *fold) callCompleted(e events.CallCompleted) error {
 	}
 	if !finalStatus(e.Status) {
 		return fmt.Errorf("%w: call %s cannot end as %s", ErrFold, e.Call, events.Quote(string(e.Status)))
+	}
+	if err := f.reviewEnds(row); err != nil {
+		return err
 	}
 	row.Status, row.Completed, row.CompletedSeq = e.Status, f.rec.Time, f.rec.Seq
 	row.Layer, row.Rule, row.Reason, row.Error = e.Layer, e.Rule, e.Reason, e.Error
@@ -170,7 +176,7 @@ func (f *fold) callCompleted(e events.CallCompleted) error {
 		return err
 	}
 	f.nameBlob(e.Result.Blob)
-	f.drop(seqKey(viewCallOpen, row.Seq))
+	f.drop(seqKey(viewCallOpen, row.Opened()))
 	f.agent.LastActivity = f.rec.Time
 	return f.setCall(row)
 }

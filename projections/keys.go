@@ -24,7 +24,7 @@ const (
 	viewCallAgent    byte = 11 // agent, seq of call.decided
 	viewCallRound    byte = 12 // round, seq of call.decided
 	viewCallKey      byte = 13 // round, idempotency key -> seq of call.decided
-	viewCallOpen     byte = 14 // seq of call.decided, while the call is open
+	viewCallOpen     byte = 14 // seq of what let the call run -> seq of call.decided, while it may run
 	viewReceipt      byte = 15 // round -> tally
 	viewDue          byte = 16 // slot, kind, round
 	viewTree         byte = 17 // seq -> hashes
@@ -33,8 +33,7 @@ const (
 	viewReview       byte = 20 // review -> ReviewRow
 	viewReviewList   byte = 21 // seq of review.requested -> review
 	viewReviewOpen   byte = 22 // seq of review.requested -> review, while it is open
-	viewReviewCall   byte = 23 // call -> review
-	viewReviewSame   byte = 24 // agent, tool, digest of arguments -> call, while its review is open
+	viewReviewSame   byte = 23 // agent, digest of arguments, tool -> call, while its review is open
 )
 
 // lastSeq is above every sequence of a book.

@@ -16,6 +16,8 @@ type ReviewRow struct {
 	ToolOwner string
 	Tool      string
 	MAC       events.MAC
+	Rule      string // why the call waits, for programs
+	Why       string // and for people
 	State     events.ReviewState
 	Requested events.Instant
 	Expires   events.Instant
@@ -25,6 +27,7 @@ type ReviewRow struct {
 	Reason    string
 	Seq       events.Seq // of review.requested; the cursor of lists
 	CallSeq   events.Seq // of call.decided
+	EndSeq    events.Seq // of what ended the review; 0 while open
 }
 
 // ReviewByID finds a review in any state.
@@ -33,15 +36,6 @@ func ReviewByID(r Reader, id events.ReviewID) (ReviewRow, bool, error) {
 		return ReviewRow{}, false, nil
 	}
 	return loadRow[ReviewRow](r, keyOf(viewReview, string(id)))
-}
-
-// ReviewOfCall finds the review of a staged call.
-func ReviewOfCall(r Reader, call events.CallID) (ReviewRow, bool, error) {
-	id, err := r.Get(keyOf(viewReviewCall, string(call)))
-	if err != nil || id == nil {
-		return ReviewRow{}, false, err
-	}
-	return ReviewByID(r, events.ReviewID(id))
 }
 
 // SameStaged finds the staged call of an agent with this tool and these arguments that
@@ -106,17 +100,16 @@ func (f *fold) reviewRequested(e events.ReviewRequested) error {
 	if err != nil {
 		return err
 	}
-	if call.Verdict != events.Stage || call.Review != "" || !free || e.Review == "" {
+	if call.Verdict != events.Stage || call.Review != "" || call.MAC != e.MAC || !free || e.Review == "" {
 		return fmt.Errorf("%w: review %s of call %s cannot be requested", ErrFold, events.Quote(string(e.Review)), e.Call)
 	}
 	row := ReviewRow{
 		Review: e.Review, Call: e.Call, Round: e.Round, Agent: f.rec.Agent, ToolOwner: call.Tool.Owner, Tool: call.Tool.Name,
-		MAC: e.MAC, State: events.ReviewStateOpen, Requested: f.rec.Time, Expires: e.Expires, Seq: f.rec.Seq, CallSeq: call.Seq,
+		MAC: e.MAC, Rule: call.Rule, Why: call.Reason, State: events.ReviewStateOpen, Requested: f.rec.Time, Expires: e.Expires, Seq: f.rec.Seq, CallSeq: call.Seq,
 	}
 	call.Review = e.Review
 	f.put(seqKey(viewReviewList, f.rec.Seq), []byte(e.Review))
 	f.put(seqKey(viewReviewOpen, f.rec.Seq), []byte(e.Review))
-	f.put(keyOf(viewReviewCall, string(e.Call)), []byte(e.Review))
 	f.put(sameKey(row.Agent, row.ToolOwner, row.Tool, row.MAC), []byte(e.Call))
 	f.put(dueKey(dueSlot(row.Expires), DueReview, string(row.Review)), []byte{})
 	if err := f.set(keyOf(viewReview, string(row.Review)), row); err != nil {
@@ -125,9 +118,10 @@ func (f *fold) reviewRequested(e events.ReviewRequested) error {
 	return f.setCall(call)
 }
 
-// reviewEnd is how a review ended.
+// reviewEnd is how a review ended. MAC is empty where nobody decided.
 type reviewEnd struct {
 	State  events.ReviewState
+	MAC    events.MAC
 	Reason string
 }
 
@@ -138,13 +132,31 @@ func (f *fold) reviewEnded(id events.ReviewID, call events.CallID, end reviewEnd
 	if err != nil {
 		return err
 	}
-	if !ok || row.Agent != f.rec.Agent || row.Call != call || row.State != events.ReviewStateOpen {
+	if !ok || row.Agent != f.rec.Agent || row.Call != call || row.State != events.ReviewStateOpen || end.MAC != "" && end.MAC != row.MAC {
 		return fmt.Errorf("%w: review %s of call %s is not open", ErrFold, events.Quote(string(id)), events.Quote(string(call)))
 	}
 	f.drop(seqKey(viewReviewOpen, row.Seq))
 	f.drop(sameKey(row.Agent, row.ToolOwner, row.Tool, row.MAC))
 	f.drop(dueKey(dueSlot(row.Expires), DueReview, string(row.Review)))
-	row.State, row.Reason, row.Decided = end.State, end.Reason, f.rec.Time
+	row.State, row.Reason, row.Decided, row.EndSeq = end.State, end.Reason, f.rec.Time, f.rec.Seq
 	row.ByKind, row.ByID = f.rec.Actor.Kind, f.rec.Actor.ID
 	return f.set(keyOf(viewReview, string(id)), row)
+}
+
+// reviewIs is the law that a staged call goes on only where its review is in a state.
+func (f *fold) reviewIs(call AuditRow, state events.ReviewState) error {
+	row, _, err := ReviewByID(f.tx, call.Review)
+	if err == nil && row.State != state {
+		err = fmt.Errorf("%w: the review of call %s is %s, not %s", ErrFold, call.Call, events.Quote(string(row.State)), state)
+	}
+	return err
+}
+
+// reviewEnds is the law that a call which waits ends with its review or behind it.
+func (f *fold) reviewEnds(call AuditRow) error {
+	row, found, err := ReviewByID(f.tx, call.Review)
+	if err == nil && found && row.State == events.ReviewStateOpen {
+		err = fmt.Errorf("%w: call %s ends while review %s is open", ErrFold, call.Call, row.Review)
+	}
+	return err
 }

@@ -88,8 +88,19 @@ func TestDamage(t *testing.T) {
 		"call allowed outside a round":          {nil, step{"alice", decided("X", 0, events.Allow)}},
 		"call of nobody":                        {nil, step{"", decided("X", 0, events.Deny)}},
 		"release of a call that was not staged": {[]step{{"alice", decided("X", 1, events.Allow)}}, step{"alice", events.CallReleased{Call: "X", Round: "R1"}}},
-		"release twice": {[]step{{"alice", decided("X", 1, events.Stage)}, {"alice", events.CallReleased{Call: "X", Round: "R1"}}},
+		"release twice": {[]step{{"alice", decided("X", 1, events.Stage)}, {"alice", events.ReviewRequested{Review: "V", Call: "X", Round: "R1"}},
+			{"alice", events.ReviewApproved{Review: "V", Call: "X"}}, {"alice", events.CallReleased{Call: "X", Round: "R1"}}},
 			step{"alice", events.CallReleased{Call: "X", Round: "R1"}}},
+		"release without a review": {[]step{{"alice", decided("X", 1, events.Stage)}}, step{"alice", events.CallReleased{Call: "X", Round: "R1"}}},
+		"release before an approval": {[]step{{"alice", decided("X", 1, events.Stage)}, {"alice", events.ReviewRequested{Review: "V", Call: "X", Round: "R1"}}},
+			step{"alice", events.CallReleased{Call: "X", Round: "R1"}}},
+		"release of what was refused": {[]step{{"alice", decided("X", 1, events.Stage)}, {"alice", events.ReviewRequested{Review: "V", Call: "X", Round: "R1"}},
+			{"alice", events.ReviewRefused{Review: "V", Call: "X"}}}, step{"alice", events.CallReleased{Call: "X", Round: "R1"}}},
+		"end of a call that waits": {[]step{{"alice", decided("X", 1, events.Stage)}, {"alice", events.ReviewRequested{Review: "V", Call: "X", Round: "R1"}}},
+			step{"alice", completed("X", events.StatusCancelled)}},
+		"review of other arguments": {[]step{{"alice", decided("X", 1, events.Stage)}}, step{"alice", events.ReviewRequested{Review: "V", Call: "X", Round: "R1", MAC: "other"}}},
+		"approval of other arguments": {[]step{{"alice", decided("X", 1, events.Stage)}, {"alice", events.ReviewRequested{Review: "V", Call: "X", Round: "R1"}}},
+			step{"alice", events.ReviewApproved{Review: "V", Call: "X", MAC: "other"}}},
 		"review of an allowed call": {[]step{{"alice", decided("X", 1, events.Allow)}}, step{"alice", events.ReviewRequested{Review: "V", Call: "X", Round: "R1"}}},
 		"two reviews of a call": {[]step{{"alice", decided("X", 1, events.Stage)}, {"alice", events.ReviewRequested{Review: "V", Call: "X", Round: "R1"}}},
 			step{"alice", events.ReviewRequested{Review: "W", Call: "X", Round: "R1"}}},
@@ -219,12 +230,14 @@ func TestRoundAndConversationLive(t *testing.T) {
 	s.must("alice", events.ProfileSet{Profile: "owner"})
 	s.must("alice", decided("X", 1, events.Stage))
 	s.must("alice", events.RoundTainted{Round: "R1", Call: "X"})
+	s.must("alice", events.ReviewRequested{Review: "V", Call: "X", Round: "R1"})
+	s.must("alice", events.ReviewApproved{Review: "V", Call: "X"})
 	s.must("alice", events.CallReleased{Call: "X", Round: "R1"})
 	r := s.read()
 	conversation, _, err := projections.ConversationByID(r, "C1")
 	ok(t, err)
 	same(t, "conversation", conversation, projections.ConversationRow{
-		Conversation: "C1", Agent: "alice", Channel: "chat", Tainted: true, OpenRound: "R1", Seq: s.seq - 1,
+		Conversation: "C1", Agent: "alice", Channel: "chat", Tainted: true, OpenRound: "R1", Seq: s.seq - 3,
 	})
 	open, err := projections.Rounds(r, projections.RoundFilter{OpenOnly: true, Agent: "alice"})
 	ok(t, err)

@@ -163,7 +163,7 @@ func checkReviews(t *rapid.T, r projections.Reader, want counted) {
 		ok(t, err)
 		same(t, "review", found, true)
 		same(t, "state", row.State, state)
-		of, _, err := projections.ReviewOfCall(r, row.Call)
+		of, _, err := projections.CallByID(r, row.Call)
 		ok(t, err)
 		same(t, "review of the call", of.Review, id)
 	}

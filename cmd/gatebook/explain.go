@@ -150,16 +150,53 @@ func saw(layer events.Layer, d events.CallDecided) string {
 	}
 }
 
+// layerMeans says what the layer of a call did.
+func (x explained) layerMeans() string {
+	if x.Verdict == events.Stage && x.Status == "" && x.Released == 0 {
+		return "waits by"
+	}
+	return "refused by"
+}
+
+// reviewed are rows about the person's decision, from the events themselves.
+func (x explained) reviewed(when func(events.Instant) string) (rows [][]string) {
+	if x.Review != "" {
+		rows = append(rows, []string{"review", string(x.Review)})
+	}
+	for _, r := range x.stored {
+		said := ""
+		switch e := r.Event.(type) {
+		case events.ReviewRequested:
+			said = "requested, until " + when(e.Expires)
+		case events.ReviewApproved:
+			said = "approved by " + r.Actor.ID + ", who saw " + string(e.Shown)
+		case events.ReviewRefused:
+			said = "refused by " + r.Actor.ID
+		case events.ReviewExpired:
+			said = "expired"
+		case events.ReviewCancelled:
+			said = "cancelled: " + e.Reason
+		case events.CallReleased:
+			said = fmt.Sprintf("the gate, asked again, allowed it (role %s version %d, profile %s)", orDash(e.Facts.Role), e.Facts.RoleVersion, orDash(e.Profile))
+		default:
+			continue
+		}
+		rows = append(rows, []string{"", fmt.Sprintf("%s (event %d, %s)", said, r.Seq, when(r.Time))})
+	}
+	return rows
+}
+
 func (a *App) printExplained(x explained) error {
 	rows := [][]string{
 		{"call", string(x.Call)}, {"agent", string(x.Agent)}, {"round", orDash(string(x.Round)) + fmt.Sprintf(", step %d", x.Step)},
 		{"talking", fmt.Sprintf("%s (%s)", orDash(x.Principal), orDash(string(x.Kind)))},
 		{"tool", x.Tool}, {"arguments", x.Args}, {"key", orDash(x.Key)},
-		{"verdict", string(x.Verdict) + "/" + cmp.Or(string(x.Status), "running")},
-		{"refused by", orDash(string(x.Layer)) + " " + x.Rule}, {"reason", orDash(cmp.Or(x.Reason, x.Error))},
+		{"verdict", string(x.Verdict) + "/" + cmp.Or(string(x.Status), openState(x.Entry))},
+		{x.layerMeans(), orDash(string(x.Layer)) + " " + x.Rule}, {"reason", orDash(cmp.Or(x.Reason, x.Error))},
 		{"decided", a.when(x.Decided)}, {"ended", a.when(x.Completed)}, {"took", took(x.Duration)},
 		{"result", x.Result}, {"catalog", orDash(string(x.Catalog))},
 	}
+	rows = append(rows, x.reviewed(a.when)...)
 	if err := a.table([]string{"WHAT", "VALUE"}, rows); err != nil {
 		return err
 	}

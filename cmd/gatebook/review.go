@@ -1,15 +1,18 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
+	"text/tabwriter"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"gatebook/events"
+	"gatebook/handlers/engine"
 	"gatebook/handlers/people"
 )
 
@@ -31,8 +34,13 @@ those of all agents, supervisors those of the agents that they may observe. With
 			if _, err := events.ParseAgentID(agent); agent != "" && err != nil {
 				return usageError{err}
 			}
-			if limit < 1 {
+			switch {
+			case limit < 1:
 				return usageError{errors.New("--limit: want a number from 1")}
+			case all && after != 0:
+				return usageError{errors.New("--after does not go with --all; --before does")}
+			case !all && before != 0:
+				return usageError{errors.New("--before goes with --all; without it, --after goes on")}
 			}
 			c, err := a.reader("view")
 			if err != nil {
@@ -63,14 +71,18 @@ func (a *App) pending(ctx context.Context, c *client, q people.ReviewsRequest) e
 		return a.printJSON(page)
 	}
 	if len(page.Reviews) == 0 {
-		fmt.Fprintln(a.Err, "gatebook: nothing waits for a person")
+		what := "nothing waits for a person"
+		if q.Agent != "" || q.All || q.After != 0 {
+			what = "nothing of what you may see and asked for"
+		}
+		fmt.Fprintln(a.Err, "gatebook: "+what)
 		return nil
 	}
 	var rows [][]string
 	for _, r := range page.Reviews {
 		what := clip(r.Args, 40)
 		if r.State != events.ReviewStateOpen {
-			what = string(r.State) + " by " + orDash(r.By)
+			what = string(r.State) + " by " + orDash(r.By) + ", " + cmp.Or(string(r.Status), "runs")
 		}
 		rows = append(rows, []string{string(r.Review), string(r.Agent), r.Tool, r.Principal, a.when(r.Expires), what})
 	}
@@ -124,45 +136,80 @@ Large arguments are cut unless --full; what is cut cannot be approved.
 }
 
 func (a *App) printReview(d people.ReviewDetail) error {
+	w := tabwriter.NewWriter(a.Out, 0, 0, 2, ' ', 0)
+	for _, row := range a.reviewRows(d) {
+		fmt.Fprintln(w, strings.Join(escaped(row), "\t"))
+	}
+	if err := w.Flush(); err != nil {
+		return err
+	}
+	if d.State != events.ReviewStateOpen || d.Arguments == "" {
+		fmt.Fprintf(a.Out, "\narguments, their beginning: %s\nmore of the call: %s\n", events.Escape(d.Args), a.command("explain "+string(d.Call)))
+		return nil
+	}
+	fmt.Fprintf(a.Out, "\narguments, %d bytes:\n%s\n", d.ArgsSize, escapeLines(d.Arguments))
+	if d.Change != "" {
+		fmt.Fprintf(a.Out, "\nwhat it is about:\n%s\n", escapeLines(strings.TrimSuffix(d.Change, "\n")))
+	}
+	a.warnOf(d)
+	switch approve := fmt.Sprintf("approve %s --shown %s", d.Review.Review, d.Shown); {
+	case d.Elided:
+		fmt.Fprintf(a.Out, "\nIt is cut here, so it cannot be approved: see all of it with %s\n", a.command("show --full "+string(d.Review.Review)))
+	case d.Shown == "":
+		fmt.Fprintln(a.Out, "\nNot all of what it is about could be looked at, so it cannot be approved.")
+	case d.Masked:
+		fmt.Fprintf(a.Out, "\nfor an approver, to let it run:  %s\n", a.command(approve+" --masked"))
+	default:
+		fmt.Fprintf(a.Out, "\nfor an approver, to let it run:  %s\n", a.command(approve))
+	}
+	fmt.Fprintf(a.Out, "for an approver, to refuse it:   %s\n", a.command(fmt.Sprintf("refuse %s --reason …", d.Review.Review)))
+	return nil
+}
+
+func (a *App) reviewRows(d people.ReviewDetail) [][]string {
 	rows := [][]string{
 		{"review", string(d.Review.Review) + ", " + string(d.State)},
 		{"call", string(d.Call)}, {"agent", string(d.Agent)}, {"role", orDash(d.Role)},
 		{"talking", fmt.Sprintf("%s (%s) over %s", orDash(d.Principal), orDash(string(d.Kind)), orDash(string(d.Channel)))},
 		{"profile", orDash(d.Profile)},
 		{"tool", d.Tool + ", " + string(d.Tier)},
-		{"asked", a.when(d.Requested)}, {"expires", a.when(d.Expires)},
 	}
-	if d.Why != "" {
-		rows = append(rows, []string{"waits", d.Why})
+	if d.Description != "" {
+		rows = append(rows, []string{"does", d.Description}, []string{"definition", string(d.Definition)})
 	}
+	rows = append(rows, []string{"waits by", d.Rule}, []string{"because", d.Why}, []string{"asked", a.when(d.Requested)}, []string{"expires", a.when(d.Expires)})
 	if d.State != events.ReviewStateOpen {
-		rows = append(rows, []string{"decided", string(d.State) + " by " + orDash(d.By) + ", " + a.when(d.Decided)}, []string{"reason", orDash(d.Reason)})
+		rows = append(rows, []string{"decided", string(d.State) + " by " + orDash(d.By) + ", " + a.when(d.Decided)},
+			[]string{"reason", orDash(d.Reason)}, []string{"call ended", callEnd(d.Review)})
 	}
-	if err := a.table([]string{"", ""}, rows); err != nil {
-		return err
-	}
-	if d.Arguments == "" {
-		return nil
-	}
-	fmt.Fprintf(a.Out, "\narguments, %d bytes:\n%s\n", d.ArgsSize, escapeLines(d.Arguments))
-	if d.Change != "" {
-		fmt.Fprintf(a.Out, "\nwhat it would change:\n%s\n", escapeLines(strings.TrimSuffix(d.Change, "\n")))
-	}
+	return rows
+}
+
+// warnOf says what of a call cannot be seen.
+func (a *App) warnOf(d people.ReviewDetail) {
 	if len(d.Hidden) > 0 {
 		fmt.Fprintf(a.Out, "\nWARNING: there are characters in it that a screen does not show as they are: %s\n", strings.Join(d.Hidden, " "))
 	}
-	switch {
-	case d.Elided:
-		fmt.Fprintf(a.Out, "\nIt is cut here, so it cannot be approved: see all of it with %s\n", a.command("show --full "+string(d.Review.Review)))
-	case d.Shown != "":
-		fmt.Fprintf(a.Out, "\nto let it run:  %s\nto refuse it:   %s\n",
-			a.command(fmt.Sprintf("approve %s --shown %s", d.Review.Review, d.Shown)), a.command(fmt.Sprintf("refuse %s --reason 'why'", d.Review.Review)))
+	if d.Masked {
+		fmt.Fprintln(a.Out, "\nWARNING: something in the arguments is masked. Who approves it approves text that they do not see. A restart of the engine cancels this call.")
 	}
-	return nil
+}
+
+func callEnd(r people.Review) string {
+	switch {
+	case r.Status == "":
+		return "not yet"
+	case r.Layer != "":
+		return fmt.Sprintf("%s by layer %s: %s", r.Status, r.Layer, r.Ended)
+	case r.Ended != "":
+		return string(r.Status) + ": " + r.Ended
+	}
+	return string(r.Status)
 }
 
 func (a *App) approveCommand() *cobra.Command {
 	var shown string
+	var masked bool
 	cmd := &cobra.Command{
 		Use:   "approve REVIEW --shown DIGEST",
 		Short: "Let one call that waits run, once",
@@ -184,12 +231,13 @@ rights of now, before the call runs.
 			}
 			digest, err := events.ParseDigest(shown)
 			if err != nil {
-				return usageError{fmt.Errorf("--shown: %w", err)}
+				return usageError{fmt.Errorf("--shown: %w; copy it from %s", err, a.command("show "+given[0]))}
 			}
-			return a.decideReview(cmd.Context(), "approve", people.ActRequest{Review: id, Shown: digest}, "approved, and the call runs if the gate still allows it")
+			return a.decideReview(cmd.Context(), "approve", people.ActRequest{Review: id, Shown: digest, Masked: masked}, "approved")
 		},
 	}
 	cmd.Flags().StringVar(&shown, "shown", "", "the digest of what you have seen, from gatebook show")
+	cmd.Flags().BoolVar(&masked, "masked", false, "accept what is masked in it")
 	return cmd
 }
 
@@ -209,11 +257,23 @@ reason.
 			if err != nil {
 				return usageError{err}
 			}
-			return a.decideReview(cmd.Context(), "refuse", people.ActRequest{Review: id, Reason: reason}, "refused; the call ends as denied")
+			if strings.Trim(reason, " …") == "" {
+				return usageError{fmt.Errorf("say why, the agent hears it: %s", a.command(fmt.Sprintf("refuse %s --reason 'not this file'", given[0])))}
+			}
+			return a.decideReview(cmd.Context(), "refuse", people.ActRequest{Review: id, Reason: reason}, "refused")
 		},
 	}
 	cmd.Flags().StringVar(&reason, "reason", "", "what the agent hears")
 	return cmd
+}
+
+// endWait is how long a decision waits to tell how the call ended.
+const endWait = 3 * time.Second
+
+// decidedReview is the answer to a decision, with what became of the call meanwhile.
+type decidedReview struct {
+	Act    engine.Done   `json:"act"`
+	Review people.Review `json:"review"`
 }
 
 func (a *App) decideReview(ctx context.Context, verb string, q people.ActRequest, said string) error {
@@ -222,14 +282,52 @@ func (a *App) decideReview(ctx context.Context, verb string, q people.ActRequest
 		if err != nil {
 			return err
 		}
-		return a.sayDone(done, said)
+		r, err := p.afterDecision(ctx, q.Review)
+		if err != nil {
+			return err
+		}
+		if a.flags.json {
+			return a.printJSON(decidedReview{done, r})
+		}
+		end := "the call runs; how it ends says " + a.command("show "+string(q.Review))
+		if r.Status != "" {
+			end = "the call ended: " + callEnd(r)
+		}
+		_, err = fmt.Fprintf(a.Out, "%s (event %d); %s\n", said, done.Seq, events.Escape(end))
+		return err
 	})
+}
+
+// afterDecision reads a review until its call has ended, for a while.
+func (p *acting) afterDecision(ctx context.Context, id events.ReviewID) (people.Review, error) {
+	c, err := p.view(ctx)
+	if err != nil {
+		return people.Review{}, err
+	}
+	ctx, stop := context.WithTimeout(ctx, endWait)
+	defer stop()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		var d people.ReviewDetail
+		if err := c.ask(context.WithoutCancel(ctx), "review", people.ReviewRequest{Review: id}, &d); err != nil || d.Status != "" {
+			return d.Review, err
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return d.Review, nil
+		}
+	}
 }
 
 // completeReviews offers the reviews that wait.
 func (a *App) completeReviews(cmd *cobra.Command, given []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(given) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
 	c, err := a.reader("view")
-	if len(given) > 0 || err != nil {
+	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	defer c.close()
@@ -241,5 +339,5 @@ func (a *App) completeReviews(cmd *cobra.Command, given []string, _ string) ([]s
 	for _, r := range page.Reviews {
 		words = append(words, string(r.Review)+"\t"+string(r.Agent)+" "+r.Tool)
 	}
-	return slices.Clip(words), cobra.ShellCompDirectiveNoFileComp
+	return words, cobra.ShellCompDirectiveNoFileComp
 }

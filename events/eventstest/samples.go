@@ -109,9 +109,17 @@ func callSamples() []sample {
 	return []sample{
 		{agent, events.CallDecided{
 			Call: ID[events.CallID](7), Tool: events.ToolKey{Owner: "builtin", Name: "file.read"}, Verdict: events.Allow,
-		}, []events.Event{decided(events.Plain(odd)), decided(sealed()), granted(), ofChild()}},
+		}, []events.Event{decided(events.Plain(odd)), decided(sealed()), granted(), ofChild(), staged()}},
 		{agent, events.CallReleased{Call: ID[events.CallID](7), Round: ID[events.RoundID](3)}, []events.Event{
 			events.CallReleased{Call: ID[events.CallID](7), Round: ID[events.RoundID](3)},
+			events.CallReleased{
+				Call: ID[events.CallID](7), Round: ID[events.RoundID](3), Review: ID[events.ReviewID](6), Tier: events.Reversible, Profile: "work",
+				Facts: events.CallFacts{
+					Phase: 2, Role: "worker", RoleVersion: 4, SessionProfile: "owner", LongtimeProfile: "base", RoundOpen: true, HandleMatched: true,
+					Used: 1, ChildAllow: "reading", ChildDeny: "writes", Ancestors: "boss (role planner, longtime work, left -, denied -)",
+					CausedBy: ID[events.RoundID](6), CreateOnly: true, Staged: 1, SameStaged: ID[events.CallID](5), NoRoom: true,
+				},
+			},
 		}},
 		{agent, events.CallCompleted{
 			Call: ID[events.CallID](7), Round: ID[events.RoundID](3), Status: events.StatusOK, Executor: events.ByEngine,
@@ -143,6 +151,14 @@ func granted() events.CallDecided {
 	}
 }
 
+// staged is a call that cannot wait for a person as well.
+func staged() events.CallDecided {
+	d := granted()
+	d.Verdict, d.Layer, d.Rule, d.Reason = events.Deny, events.LayerStaging, "same", "waits already"
+	d.Facts = events.CallFacts{Phase: 2, Staged: 20, SameStaged: ID[events.CallID](5), NoRoom: true}
+	return d
+}
+
 // ofChild is a call of a child in a round that a round of its parent caused.
 func ofChild() events.CallDecided {
 	d := granted()
@@ -168,7 +184,7 @@ func reviewSamples() []sample {
 			events.ReviewRequested{Review: review, Call: call, Round: ID[events.RoundID](5), MAC: events.MAC(Digest(2)), Expires: Time(99)},
 		}},
 		{agent, events.ReviewApproved{Review: review, Call: call, MAC: events.MAC(Digest(1)), Shown: Digest(1)}, []events.Event{
-			events.ReviewApproved{Review: review, Call: call, MAC: events.MAC(Digest(2)), Shown: Digest(2), Base: Digest(3)},
+			events.ReviewApproved{Review: review, Call: call, MAC: events.MAC(Digest(2)), Definition: Digest(4), Shown: Digest(2), Base: Digest(3)},
 		}},
 		{agent, events.ReviewRefused{Review: review, Call: call, MAC: events.MAC(Digest(1))}, []events.Event{
 			events.ReviewRefused{Review: review, Call: call, MAC: events.MAC(Digest(2)), Reason: odd},
@@ -177,7 +193,7 @@ func reviewSamples() []sample {
 			events.ReviewExpired{Review: review, Call: ID[events.CallID](5)},
 		}},
 		{agent, events.ReviewCancelled{Review: review, Call: call, Reason: "r"}, []events.Event{
-			events.ReviewCancelled{Review: review, Call: call, Reason: odd},
+			events.ReviewCancelled{Review: review, Call: call, Rule: "released", Reason: odd},
 		}},
 	}
 }

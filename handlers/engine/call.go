@@ -77,7 +77,9 @@ func (k *Call) decide(e *Engine, c *cycle) (plan, error) {
 		return p, nil
 	}
 	if policy.FindsPaths(k.Request.Tool) {
-		k.may = alsoMay(c.catalog, k.Request, facts)
+		k.may = alsoMay(k.Request, func(req policy.CallRequest) events.CallDecided {
+			return policy.DecideCall(c.catalog, req, facts).Decided
+		})
 	}
 	d.Decided.Reason, _ = e.cfg.Redact.Text(d.Decided.Reason)
 	p.facts = []events.Event{d.Decided}
@@ -98,24 +100,12 @@ func (k *Call) decide(e *Engine, c *cycle) (plan, error) {
 	return p, nil
 }
 
-// releasedMay is alsoMay for a call that a person approved.
-func releasedMay(c *policy.Compiled, req policy.CallRequest, f policy.CallFacts) func(paths.Path) error {
-	return func(p paths.Path) error {
-		req := req
-		req.Paths = append(slices.Clone(req.Paths), p)
-		if d := policy.ReleaseCall(c, req, f); d.Verdict != events.Allow {
-			return &tools.Refused{Rule: d.Rule, Reason: d.Reason}
-		}
-		return nil
-	}
-}
-
 // alsoMay asks the gate about a call once more, with a path that its tool found.
-func alsoMay(c *policy.Compiled, req policy.CallRequest, f policy.CallFacts) func(paths.Path) error {
+func alsoMay(req policy.CallRequest, ask func(policy.CallRequest) events.CallDecided) func(paths.Path) error {
 	return func(p paths.Path) error {
 		req := req
 		req.Paths = append(slices.Clone(req.Paths), p)
-		if d := policy.DecideCall(c, req, f).Decided; d.Verdict != events.Allow {
+		if d := ask(req); d.Verdict != events.Allow {
 			return &tools.Refused{Rule: d.Rule, Reason: d.Reason}
 		}
 		return nil
@@ -148,7 +138,7 @@ func (e *Engine) callFacts(c *cycle, k *Call) (policy.CallFacts, error) {
 		return f, err
 	}
 	if c.catalog.MayStage(k.Request.Tool.Name) {
-		k.Request.Unstageable = e.waiting.full()
+		f.NoRoom = e.waiting.full(k.Request.Agent)
 		if f.SameStaged, err = projections.SameStaged(c.tx, k.Request.Agent, k.Request.Tool, k.Request.Arguments.MAC); err != nil {
 			return f, err
 		}

@@ -17,12 +17,14 @@
 //   - On an append that did not wholly succeed nothing is answered from memory:
 //     the transaction is dropped, the log is read until it is known what is
 //     durable, that is folded, and the rest is decided again, but for calls.
+//   - A call that waits for a person runs only behind its call.released, once, and is
+//     kept as it was decided until then; a start reads back what waits.
 //   - While the book cannot be written, every command is refused and
 //     [Engine.Health] says why; reading goes on.
 //
 // Concurrency: one goroutine (Run) owns the transactions, the waiters and the
-// clock; an append on its way has another, and at most one is. Submit, Health and
-// Catalog are safe for concurrent use. Every running tool has a goroutine whose
+// clock; an append on its way has another, and at most one is. Submit, Health, Catalog
+// and Staged are safe for concurrent use. Every running tool has a goroutine whose
 // end, or giving up, Run waits for. The package decides nothing itself:
 // it reads facts from views, asks policy, and records the answer.
 //
@@ -157,7 +159,7 @@ func New(cfg Config) *Engine {
 		present: map[events.RoundID]presence{},
 		away:    away{},
 		offers:  newOffers(),
-		waiting: waitingCalls{calls: map[events.CallID]*Call{}},
+		waiting: newWaitingCalls(),
 	}
 }
 

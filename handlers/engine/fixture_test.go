@@ -41,6 +41,7 @@ type house struct {
 	probe   *probe
 	clock   *handClock
 	catalog *policy.Compiled
+	over    events.Log // what the engine takes for log; nil for log itself
 	room    func() error
 	reopen  func() error
 	// drainTime is how long a stop may take.
@@ -109,8 +110,12 @@ func (h *house) start() {
 
 // run runs an engine and asks it to put the catalog in force.
 func (h *house) run() <-chan any {
+	var log events.Log = h.log
+	if h.over != nil {
+		log = h.over
+	}
 	h.engine = engine.New(engine.Config{
-		Log: h.log, Reopen: func(ctx context.Context) (events.Log, error) {
+		Log: log, Reopen: func(ctx context.Context) (events.Log, error) {
 			if h.reopen != nil {
 				return nil, h.reopen()
 			}

@@ -468,3 +468,41 @@ func TestRightsOverHistories(t *testing.T) {
 	}
 	t.Logf("%+v", s)
 }
+
+// What a parent denies its child, it denies what is below that as well.
+func TestDenialsReachGrandchildren(t *testing.T) {
+	h := newHouse(t)
+	family(t, h, nil)
+	h.recompile(t, func(c *policy.Catalog) { c.Scopes = map[string]policy.Scope{"probing": {Tools: []string{"probe"}}} })
+	h.start()
+	for _, c := range []policy.ChildRequest{
+		{Parent: "alice", Child: "kid", Key: kidKey, Deny: "probing"},
+		{Parent: "kid", Child: "grand", Key: "UGRAND" + kidKey[6:]},
+	} {
+		c.Call, c.Role = "C", "worker"
+		if v := h.ask(func(a engine.Answer) engine.Command { return &engine.DeclareChild{Answer: a, Request: c} }); v == nil || fmt.Sprintf("%T", v) != "engine.Done" {
+			t.Fatalf("%s: %+v", c.Child, v)
+		}
+	}
+	for _, agent := range []events.AgentID{"alice", "kid"} { // who without it leaves nothing
+		h.ask(func(a engine.Answer) engine.Command {
+			return &engine.SetLongtime{Act: engine.Act{By: anna(), Approves: true, Answer: a}, Agent: agent, Profile: "work"}
+		})
+	}
+	v := h.ask(func(a engine.Answer) engine.Command {
+		return &engine.BeginRound{Answer: a, Request: policy.RoundRequest{Channel: "terminal", Agent: "grand", Sender: "anna", HandleHash: hashOf("g"), Task: "x"}}
+	})
+	r, ok := v.(engine.RoundAnswer)
+	if !ok {
+		t.Fatalf("%+v", v)
+	}
+	answer := h.ask(func(a engine.Answer) engine.Command {
+		c, _ := call(r.Round, "g", "k", "x", h.probe)(a).(*engine.Call)
+		c.Request.Agent = "grand"
+		return c
+	})
+	if a, ok := answer.(engine.CallAnswer); !ok || a.Layer != events.LayerAncestors || a.Rule != "child_policy" {
+		t.Errorf("%+v", answer)
+	}
+	h.close()
+}

@@ -29,10 +29,12 @@ const (
 	// maxOffers is how many processes of an agent wait for a round, and how many
 	// rounds of a child for a process.
 	maxOffers = 64
-	// maxWaitingCalls and maxWaitingBytes bound what waits for a person, of all agents;
-	// the bytes are of arguments, which are kept in memory.
-	maxWaitingCalls = 20_000
-	maxWaitingBytes = 64 << 20
+	// maxWaitingCalls and maxWaitingBytes bound what waits for a person, of all agents and
+	// of each; the bytes are of arguments, which are kept in memory.
+	maxWaitingCalls        = 20_000
+	maxWaitingBytes        = 64 << 20
+	maxWaitingCallsOfAgent = 400
+	maxWaitingBytesOfAgent = 8 << 20
 	// MaxWaiters is how many may wait for the end of one call.
 	MaxWaiters = 64
 	// maxText bounds a reason or an error of a tool, in bytes.

@@ -82,10 +82,14 @@ func (e *Engine) letGo() {
 	for id, waiters := range e.waiters {
 		delete(e.waiters, id)
 		for _, w := range waiters {
-			w.send(CallAnswer{
+			a := CallAnswer{
 				Call: id, State: StateRunning, Verdict: events.Allow,
 				Reason: "the end of this call cannot be recorded now; ask for its outcome later",
-			})
+			}
+			if _, waits := e.waiting.get(id); waits {
+				a.State, a.Verdict = StateStaged, events.Stage
+			}
+			w.send(a)
 		}
 	}
 }

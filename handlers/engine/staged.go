@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"sync"
 
 	"github.com/go-json-experiment/json/jsontext"
@@ -21,13 +22,31 @@ type waitingCalls struct {
 	mu    sync.Mutex
 	calls map[events.CallID]*Call
 	bytes int
+	of    map[events.AgentID]share
+}
+
+// share is what of it is one agent's.
+type share struct{ calls, bytes int }
+
+func newWaitingCalls() waitingCalls {
+	return waitingCalls{calls: map[events.CallID]*Call{}, of: map[events.AgentID]share{}}
 }
 
 func (w *waitingCalls) add(k *Call) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.calls[k.Request.Call] = k
-	w.bytes += len(k.Request.Args)
+	w.count(k, 1)
+}
+
+// count changes the sums by a call; the mutex is the caller's.
+func (w *waitingCalls) count(k *Call, n int) {
+	w.bytes += n * len(k.Request.Args)
+	mine := w.of[k.Request.Agent]
+	mine.calls, mine.bytes = mine.calls+n, mine.bytes+n*len(k.Request.Args)
+	if w.of[k.Request.Agent] = mine; mine.calls == 0 {
+		delete(w.of, k.Request.Agent)
+	}
 }
 
 func (w *waitingCalls) get(id events.CallID) (*Call, bool) {
@@ -41,21 +60,25 @@ func (w *waitingCalls) drop(id events.CallID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if k, ok := w.calls[id]; ok {
-		w.bytes -= len(k.Request.Args)
+		w.count(k, -1)
 		delete(w.calls, id)
 	}
 }
 
-func (w *waitingCalls) full() bool {
+// full says that no more calls of the agent can be kept. Those that are decided and not
+// durable yet do not count, so that a cycle may exceed a bound by what it holds.
+func (w *waitingCalls) full(agent events.AgentID) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.bytes >= maxWaitingBytes || len(w.calls) >= maxWaitingCalls
+	mine := w.of[agent]
+	return w.bytes >= maxWaitingBytes || len(w.calls) >= maxWaitingCalls ||
+		mine.bytes >= maxWaitingBytesOfAgent || mine.calls >= maxWaitingCallsOfAgent
 }
 
 // stage keeps a call that waits for a person from now on, and says so to its caller.
 func (e *Engine) stage(k *Call, d events.CallDecided, review events.ReviewID, seq events.Seq) {
 	if k.abandoned { // its caller was told that nothing would run
-		e.again = append(e.again, &endReview{review: review, why: errors.New("the caller was told that nothing would run while the book did not answer")})
+		e.again = append(e.again, &endReview{review: review, why: policy.CancelAbandoned})
 		return
 	}
 	answer := k.Answer
@@ -69,6 +92,7 @@ func (e *Engine) stage(k *Call, d events.CallDecided, review events.ReviewID, se
 // StagedCall is what there is to see of a call that waits for a person.
 type StagedCall struct {
 	Arguments   jsontext.Value // canonical and whole, redacted
+	Masked      bool           // something in them is masked
 	Description string         // of the tool
 	Definition  events.Digest  // of the tool
 	Change      tools.Change   // its text redacted
@@ -83,18 +107,36 @@ func (e *Engine) Staged(ctx context.Context, id events.CallID) (StagedCall, erro
 	if !ok {
 		return StagedCall{}, ErrNotWaiting
 	}
-	redacted, _, err := e.cfg.Redact.JSON(k.Request.Args)
+	redacted, masked, err := e.cfg.Redact.JSON(k.Request.Args)
 	if err != nil {
 		return StagedCall{}, fmt.Errorf("redact the arguments: %w", err)
 	}
-	s := StagedCall{Arguments: redacted, Description: k.Tool.Definition().Description, Definition: k.Tool.Digest}
-	if p, ok := k.Tool.Tool.(tools.Previewer); ok {
-		if s.Change, err = p.Preview(ctx, tools.Env{Agent: k.Request.Agent, Call: id, Round: k.Request.Round}, k.Args); err != nil {
-			s.Change = tools.Change{Text: "What it would change cannot be said: " + err.Error()}
-		}
-		s.Change.Text, _ = e.cfg.Redact.Text(s.Change.Text)
+	s := StagedCall{Arguments: redacted, Masked: masked, Description: k.Tool.Definition().Description, Definition: k.Tool.Digest}
+	ctx, stop := context.WithTimeoutCause(ctx, e.Catalog().Limits().ToolTime.Duration(), errToolTime)
+	defer stop()
+	if s.Change, err = e.preview(ctx, k); err != nil {
+		s.Change = tools.Change{Text: "What it would change cannot be said: " + err.Error(), Unseen: true}
 	}
+	s.Change.Text, _ = e.cfg.Redact.Text(s.Change.Text)
 	return s, nil
+}
+
+// preview asks the tool what the call would change; nothing of a tool that cannot say.
+func (e *Engine) preview(ctx context.Context, k *Call) (change tools.Change, err error) {
+	defer func() {
+		if p := recover(); p != nil {
+			err = fmt.Errorf("the tool panicked: %v", p)
+		}
+	}()
+	p, ok := k.Tool.Tool.(tools.Previewer)
+	if !ok {
+		return tools.Change{}, nil
+	}
+	mask := func(text string) string {
+		text, _ = e.cfg.Redact.Text(text)
+		return text
+	}
+	return p.Preview(ctx, tools.Env{Agent: k.Request.Agent, Call: k.Request.Call, Round: k.Request.Round, Mask: mask}, k.Args)
 }
 
 // DecideReview is a person's decision on a staged call.
@@ -105,7 +147,13 @@ type DecideReview struct {
 	// Shown is what the person says they saw; Now and Base are what there was to see
 	// when they said it.
 	Shown, Now, Base events.Digest
-	Reason           string
+	// Document is what has the digest Now; Masked is that something in it is, and
+	// AcceptMasked that the person approves what they cannot see of it.
+	Document             []byte
+	Masked, AcceptMasked bool
+	Reason               string
+
+	unkept error // why the document could not be kept
 }
 
 func (d *DecideReview) decide(e *Engine, c *cycle) (plan, error) {
@@ -113,7 +161,7 @@ func (d *DecideReview) decide(e *Engine, c *cycle) (plan, error) {
 	if err != nil {
 		return plan{}, err
 	}
-	act := policy.ReviewAct{By: d.By, Approves: d.Approves, Shown: d.Shown, Now: d.Now, Base: d.Base, Reason: d.Reason}
+	act := policy.ReviewAct{By: d.By, Approves: d.Approves, Shown: d.Shown, Now: d.Now, Base: d.Base, Masked: d.Masked, AcceptMasked: d.AcceptMasked, Reason: d.Reason}
 	if d.Approve {
 		return d.approve(e, c, row, act)
 	}
@@ -124,38 +172,47 @@ func (d *DecideReview) decide(e *Engine, c *cycle) (plan, error) {
 	return e.reviewEnd(row, d.By, d.done, ends), nil
 }
 
+// prepare keeps the document that the person saw, whose digest the approval names.
+func (d *DecideReview) prepare(e *Engine) {
+	if d.Approve && len(d.Document) > 0 {
+		_, d.unkept = e.cfg.Blobs.Put(d.Document)
+	}
+}
+
 // approve lets the call go on where the gate, asked again, allows it. The approval is
 // used up either way.
 func (d *DecideReview) approve(e *Engine, c *cycle, row projections.ReviewRow, act policy.ReviewAct) (plan, error) {
-	approval, no := policy.ApproveReview(c.catalog, act, reviewFacts(row), c.now)
-	if no != nil {
-		return d.no("review.approve", string(d.Review), *no), nil
-	}
 	k, kept := e.waiting.get(row.Call)
-	if !kept {
-		return (&endReview{review: row.Review, why: errNotKept, then: d.Answer}).decide(e, c)
+	var again events.CallDecided
+	var facts policy.CallFacts
+	if kept { // else the review is not open, or was not when the loop last acted
+		var err error
+		if facts, err = e.callFacts(c, k); err != nil {
+			return plan{}, err
+		}
+		again = policy.ReleaseCall(c.catalog, k.Request, facts)
+		again.Reason, _ = e.cfg.Redact.Text(again.Reason)
 	}
-	facts, err := e.callFacts(c, k)
-	if err != nil {
-		return plan{}, err
+	decided, no := policy.ApproveReview(c.catalog, act, reviewFacts(row), again, c.now)
+	switch {
+	case no != nil:
+		return d.no("review.approve", string(d.Review), *no), nil
+	case d.unkept != nil:
+		return plan{release: func(events.Record) { d.refuse("degraded", "what was shown cannot be kept: "+d.unkept.Error()) }}, nil
 	}
-	gate := policy.ReleaseCall(c.catalog, k.Request, facts)
-	if status, final := gate.Verdict.Final(); final {
-		reason, _ := e.cfg.Redact.Text(gate.Reason)
-		return e.reviewEnd(row, d.By, d.done, []events.Event{approval, events.CallCompleted{
-			Call: row.Call, Round: row.Round, Status: status, Layer: gate.Layer, Rule: gate.Rule, Reason: reason, Executor: events.ByEngine,
-		}}), nil
+	if again.Verdict != events.Allow {
+		return e.reviewEnd(row, d.By, d.done, decided), nil
 	}
 	return plan{
-		agent: row.Agent, actor: d.By, facts: []events.Event{approval, events.CallReleased{Call: row.Call, Round: row.Round}},
+		agent: row.Agent, actor: d.By, facts: decided,
 		release: func(at events.Record) {
 			e.waiting.drop(row.Call)
 			k.base = d.Base
 			if policy.FindsPaths(k.Request.Tool) {
-				k.may = releasedMay(c.catalog, k.Request, facts)
+				k.may = alsoMay(k.Request, func(req policy.CallRequest) events.CallDecided { return policy.ReleaseCall(c.catalog, req, facts) })
 			}
 			e.announce(row.Agent, "released", Notice{Call: row.Call, Seq: at.Seq, Tool: row.Tool})
-			e.startTool(k, gate, at.ID)
+			e.startTool(k, again, at.ID)
 			d.done(at)
 		},
 	}, nil
@@ -186,37 +243,26 @@ func (e *Engine) reviewEnd(row projections.ReviewRow, by events.Actor, then func
 // why, its call cannot go on.
 type endReview struct {
 	review events.ReviewID
-	why    error
-	then   Answer // who wanted to approve it
+	why    policy.Cancel
 }
-
-var (
-	errNotKept   = errors.New("a secret among its arguments was not kept over a restart of the engine")
-	errNoReading = errors.New("it could not be read back after a restart of the engine")
-	errRedefined = errors.New("its tool has another definition than when it was decided")
-)
 
 func (*endReview) intent() bool { return false }
 
-func (r *endReview) refuse(code, reason string) { r.then.send(refused(code, reason)) }
+func (*endReview) refuse(string, string) {}
 
 func (r *endReview) decide(e *Engine, c *cycle) (plan, error) {
 	row, _, err := projections.ReviewByID(c.tx, r.review)
 	if err != nil {
 		return plan{}, err
 	}
-	var then func(events.Record)
 	ends := policy.ExpireReview(reviewFacts(row), c.now)
-	if r.why != nil {
-		ends = policy.CancelReview(reviewFacts(row), r.why.Error())
-		then = func(events.Record) {
-			r.refuse(string(policy.CodeReviewDecided), "the call cannot go on: "+r.why.Error())
-		}
+	if r.why != "" {
+		ends = policy.CancelReview(reviewFacts(row), r.why)
 	}
 	if len(ends) == 0 {
 		return plan{}, nil
 	}
-	return e.reviewEnd(row, events.Engine(), then, ends), nil
+	return e.reviewEnd(row, events.Engine(), nil, ends), nil
 }
 
 // endReviews ends what waits of a released agent, each by its own events of a later
@@ -239,14 +285,14 @@ func (r endReviews) decide(e *Engine, c *cycle) (plan, error) {
 	return plan{release: func(events.Record) {
 		for _, row := range page.Rows {
 			next.after = row.Seq
-			e.again = append(e.again, &endReview{review: row.Review, why: errGone})
+			e.again = append(e.again, &endReview{review: row.Review, why: policy.CancelReleased})
 		}
 		e.again = append(e.again, next)
 	}}, nil
 }
 
 // loadWaiting reads back the calls that waited for a person when the former writer
-// stopped. Those that cannot go on end.
+// stopped. Those that cannot go on end; where that is not known, the start fails.
 func (e *Engine) loadWaiting(ctx context.Context) error {
 	snap := e.cfg.Store.Snapshot()
 	defer snap.Close()
@@ -257,19 +303,9 @@ func (e *Engine) loadWaiting(ctx context.Context) error {
 		}
 		for _, row := range page.Rows {
 			after = row.Seq
-			agent, _, err := projections.AgentByID(snap, row.Agent)
-			if err != nil {
-				return err
+			if err := e.readWaiting(ctx, snap, row); err != nil {
+				return fmt.Errorf("read back the call %s, which waits for a person: %w", row.Call, err)
 			}
-			k, err := e.readWaiting(ctx, row)
-			if err == nil && agent.Released {
-				err = errGone
-			}
-			if err != nil {
-				e.again = append(e.again, &endReview{review: row.Review, why: err})
-				continue
-			}
-			e.waiting.add(k)
 		}
 		if page.Next == 0 {
 			return nil
@@ -278,37 +314,38 @@ func (e *Engine) loadWaiting(ctx context.Context) error {
 }
 
 // readWaiting makes a call from the event that decided it.
-func (e *Engine) readWaiting(ctx context.Context, row projections.ReviewRow) (*Call, error) {
+func (e *Engine) readWaiting(ctx context.Context, r projections.Reader, row projections.ReviewRow) error {
 	d, err := e.decidedAt(ctx, row.CallSeq)
 	if err != nil {
-		return nil, errNoReading
+		return err
 	}
-	if d.Arguments.Redacted {
-		return nil, errNotKept
+	agent, err := agentFacts(r, row.Agent)
+	if err != nil {
+		return err
 	}
 	args := jsontext.Value(d.Arguments.Text.Text)
-	if d.Arguments.Truncated {
-		if args, err = e.cfg.Blobs.Get(d.Arguments.Blob); err != nil {
-			return nil, errNoReading
+	if d.Arguments.Truncated && !d.Arguments.Redacted {
+		if args, err = e.cfg.Blobs.Get(d.Arguments.Blob); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
 		}
 	}
-	if e.cfg.MAC(args) != d.Arguments.MAC {
-		return nil, errNoReading
-	}
 	entry, known := e.cfg.Tools(d.Tool.Name)
-	if !known || entry.Digest != d.Definition {
-		return nil, errRedefined
+	tool := policy.ToolFacts{Known: known, Definition: entry.Digest}
+	if why := policy.ReadBack(d, !agent.Enrolled, tool, e.cfg.MAC(args) == d.Arguments.MAC); why != "" {
+		e.again = append(e.again, &endReview{review: row.Review, why: why})
+		return nil
 	}
 	decoded, err := entry.Decode(args)
-	if err != nil {
-		return nil, errRedefined
+	if err != nil { // the same definition took them before
+		return err
 	}
-	return &Call{
+	e.waiting.add(&Call{
 		Request: policy.CallRequest{
 			Call: d.Call, Agent: row.Agent, Round: d.Round, Key: d.Key, Tool: d.Tool, Arguments: d.Arguments, Args: args, Paths: decoded.Paths,
 		},
 		Tool: entry, Known: true, Args: decoded.Args,
-	}, nil
+	})
+	return nil
 }
 
 func (e *Engine) decidedAt(ctx context.Context, seq events.Seq) (events.CallDecided, error) {
@@ -325,5 +362,5 @@ func (e *Engine) decidedAt(ctx context.Context, seq events.Seq) (events.CallDeci
 		}
 		break
 	}
-	return events.CallDecided{}, events.ErrGap
+	return events.CallDecided{}, fmt.Errorf("%w: event %d decides no call", events.ErrGap, seq)
 }

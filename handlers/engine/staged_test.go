@@ -1,7 +1,10 @@
 package engine_test
 
 import (
+	"context"
 	"fmt"
+	"iter"
+	"math/rand/v2"
 	"strings"
 	"sync"
 	"testing"
@@ -142,6 +145,16 @@ func (h *house) eventsOf(call events.CallID) (kinds []string) {
 	return kinds
 }
 
+// until waits until the book has n events of a call.
+func (h *house) until(t *testing.T, call events.CallID, n int) {
+	t.Helper()
+	for end := time.Now().Add(10 * time.Second); len(h.eventsOf(call)) < n; {
+		if yield(t); time.Now().After(end) {
+			t.Fatalf("the book says of the call only %q", h.eventsOf(call))
+		}
+	}
+}
+
 func (h *house) wantEvents(t *testing.T, call events.CallID, want ...string) {
 	t.Helper()
 	if got := h.eventsOf(call); strings.Join(got, ", ") != strings.Join(want, ", ") {
@@ -210,11 +223,9 @@ func TestStagedCallDoesNotRun(t *testing.T) {
 			h.ask(func(a engine.Answer) engine.Command {
 				return &engine.ReleaseAgent{Act: engine.Act{By: anna(), Approves: true, Answer: a}, Agent: "alice", Reason: "done"}
 			})
-			for len(h.eventsOf(call)) < 4 {
-				yield(t)
-			}
+			h.until(t, call, 4)
 			h.wantNo(t, h.decide(review(id, true)), policy.CodeReviewDecided)
-		}, "cancelled  ", []string{"review.cancelled", "call.completed cancelled"}},
+		}, "cancelled review released", []string{"review.cancelled", "call.completed cancelled"}},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			h := stagedHouse(t)
@@ -335,9 +346,7 @@ func TestStagedOverARestart(t *testing.T) {
 				h.openViews()
 			}
 			h.start()
-			for len(h.eventsOf(hidden)) < 4 {
-				yield(t)
-			}
+			h.until(t, hidden, 4)
 			h.wantEvents(t, hidden, "call.decided", "review.requested", "review.cancelled", "call.completed cancelled")
 			h.wantNo(t, h.decide(review(secret, true)), policy.CodeReviewDecided)
 			if _, ok := h.decide(review(id, true)).(engine.Done); !ok {
@@ -373,4 +382,186 @@ func TestKilledBehindAnApproval(t *testing.T) {
 		t.Errorf("it ran %d times", n)
 	}
 	h.close()
+}
+
+// Who approves while a start still ends the calls of the former writer, approves one of
+// this writer's.
+func TestApprovedAtTheStart(t *testing.T) {
+	h := stagedHouse(t)
+	r := h.begin("one")
+	first, firstID := h.wait(t, r.Round, "one", "first")
+	a, id := h.wait(t, r.Round, "one", "x")
+	h.probe.keep()
+	h.decide(review(firstID, true))
+	<-h.probe.seen
+	h.crash()
+	answer := h.run()
+	done := h.send(func(to engine.Answer) engine.Command {
+		d := review(id, true)
+		d.Answer = to
+		return d
+	})
+	<-answer
+	if _, ok := (<-done).(engine.Done); !ok {
+		t.Fatal("not approved")
+	}
+	if end := h.outcome(r.Round, "one", a.Call); end.Status != events.StatusOK {
+		t.Errorf("the end: %+v", end)
+	}
+	h.until(t, first.Call, 5)
+	h.wantEvents(t, first.Call, "call.decided", "review.requested", "review.approved by anna", "call.released", "call.completed unknown")
+	h.close()
+}
+
+// unread is a log of which the first read fails, or ends the start meanwhile.
+type unread struct {
+	*eventstest.MemLog
+	once sync.Once
+	stop context.CancelFunc
+}
+
+func (l *unread) Read(ctx context.Context, from events.Seq) iter.Seq2[events.Record, error] {
+	failed := false
+	l.once.Do(func() {
+		if failed = l.stop == nil; !failed {
+			l.stop()
+		}
+	})
+	if failed || ctx.Err() != nil {
+		return func(yield func(events.Record, error) bool) { yield(events.Record{}, events.ErrUnavailable) }
+	}
+	return l.MemLog.Read(ctx, from)
+}
+
+// What could not be read back at a start waits on: the start fails, and nothing is given
+// up.
+func TestStartThatCannotReadBack(t *testing.T) {
+	for _, name := range []string{"stopped while it starts", "one read fails"} {
+		t.Run(name, func(t *testing.T) {
+			h := stagedHouse(t)
+			r := h.begin("one")
+			a, id := h.wait(t, r.Round, "one", "x")
+			h.drain()
+			log := &unread{MemLog: h.log}
+			if name == "stopped while it starts" {
+				log.stop = func() { h.stop() }
+			}
+			h.over = log
+			h.run()
+			if err := <-h.ended; err == nil {
+				t.Error("the start does not fail")
+			}
+			h.over = nil
+			h.wantEvents(t, a.Call, "call.decided", "review.requested")
+			h.start()
+			if _, ok := h.decide(review(id, true)).(engine.Done); !ok {
+				t.Error("not approved")
+			}
+			if end := h.outcome(r.Round, "one", a.Call); end.Status != events.StatusOK {
+				t.Errorf("the end: %+v", end)
+			}
+			h.close()
+		})
+	}
+}
+
+// Who waits for the end of a staged call hears at a stop that it is staged.
+func TestWaiterOfAStagedCall(t *testing.T) {
+	h := stagedHouse(t)
+	r := h.begin("one")
+	a, _ := h.wait(t, r.Round, "one", "x")
+	answer := h.send(func(to engine.Answer) engine.Command {
+		return &engine.Outcome{Agent: "alice", Round: r.Round, HandleHash: hashOf("one"), Call: a.Call, Wait: true, Answer: to}
+	})
+	h.ask(func(to engine.Answer) engine.Command { // behind it
+		return &engine.Outcome{Agent: "alice", Round: r.Round, HandleHash: hashOf("one"), Call: a.Call, Answer: to}
+	})
+	h.drain()
+	if got, ok := (<-answer).(engine.CallAnswer); !ok || got.State != engine.StateStaged || got.Verdict != events.Stage {
+		t.Errorf("%+v", got)
+	}
+	h.checkBook()
+	must(t, h.store.Close())
+}
+
+// Whatever happens, in whatever order, with faults of the log and kills: a call runs at
+// most once, and only behind its release; everybody is answered.
+func TestStagedAnything(t *testing.T) {
+	for seed := range int64(4) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			rnd := rand.New(rand.NewPCG(uint64(seed), 1))
+			h := stagedHouse(t)
+			h.drainTime = 30 * time.Millisecond
+			r := h.begin("one")
+			var answers []<-chan any
+			settle := func() {
+				for _, a := range answers {
+					select {
+					case <-a:
+					case <-time.After(15 * time.Second):
+						t.Fatal("somebody hears nothing")
+					}
+				}
+				answers = nil
+			}
+			for n := range 40 {
+				switch rnd.IntN(9) {
+				case 0, 1, 2:
+					answers = append(answers, h.send(call(r.Round, "one", fmt.Sprint(n), fmt.Sprint(n), h.probe)))
+				case 3, 4, 5:
+					if ids := h.reviews(); len(ids) > 0 {
+						for range 1 + rnd.IntN(3) {
+							d := review(ids[rnd.IntN(len(ids))], rnd.IntN(4) > 0)
+							answers = append(answers, h.send(func(to engine.Answer) engine.Command {
+								d.Answer = to
+								return d
+							}))
+						}
+					}
+				case 6:
+					h.log.Fail([]eventstest.Fault{
+						{Outcome: events.InDoubt, Decisions: eventstest.All, Err: events.ErrUnavailable},
+						{Outcome: events.InDoubt, Err: events.ErrUnavailable},
+						{Outcome: events.None, Err: events.ErrUnavailable},
+						{Outcome: events.InDoubt, Decisions: 1, Err: events.ErrUnavailable},
+					}[rnd.IntN(4)])
+				case 7:
+					h.clock.pass(time.Duration(rnd.IntN(20)) * time.Minute)
+				case 8:
+					if settle(); rnd.IntN(2) == 0 {
+						h.crash()
+						h.start()
+					}
+				}
+			}
+			settle()
+			waitHealthy(t, h)
+			h.drainTime = time.Second
+			h.close()
+			released := 0
+			for _, rec := range h.book() {
+				if _, ok := rec.Event.(events.CallReleased); ok {
+					released++
+				}
+			}
+			runs := 0
+			for text, n := range h.probe.runs {
+				if runs += n; n > 1 {
+					t.Errorf("%s ran %d times", text, n)
+				}
+			}
+			if runs > released || released == 0 {
+				t.Errorf("%d runs, %d released", runs, released)
+			}
+		})
+	}
+}
+
+func (h *house) reviews() (ids []events.ReviewID) {
+	for _, rec := range h.book() {
+		if e, ok := rec.Event.(events.ReviewRequested); ok {
+			ids = append(ids, e.Review)
+		}
+	}
+	return ids
 }

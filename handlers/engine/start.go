@@ -112,7 +112,7 @@ func (s started) decide(*Engine, *cycle) (plan, error) {
 
 // closeOpen ends the calls that the former writer left open: what became of them
 // is unknown, and they are never run again. Calls of this writer, which other
-// commands of the same cycles may allow, are after upTo.
+// commands of the same cycles may allow or release, are after upTo.
 type closeOpen struct{ upTo events.Seq }
 
 func (*closeOpen) intent() bool { return false }
@@ -121,7 +121,7 @@ func (*closeOpen) refuse(string, string) {}
 
 func (o *closeOpen) decide(e *Engine, c *cycle) (plan, error) {
 	rows, err := projections.OpenCalls(c.tx, 1)
-	if err != nil || len(rows) == 0 || rows[0].Seq > o.upTo {
+	if err != nil || len(rows) == 0 || rows[0].Opened() > o.upTo {
 		return plan{}, err
 	}
 	row := rows[0]

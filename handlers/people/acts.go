@@ -16,6 +16,8 @@ type ActRequest struct {
 	// Review is the one to decide, Shown the digest of what the person saw of it.
 	Review events.ReviewID `json:"review,omitzero"`
 	Shown  events.Digest   `json:"shown,omitzero"`
+	// Masked accepts what is masked in it.
+	Masked bool `json:"masked,omitzero"`
 }
 
 // act decodes and submits; the loop answers.

@@ -1,7 +1,10 @@
 package people
 
 import (
+	"slices"
+
 	"gatebook/events"
+	"gatebook/policy"
 	"gatebook/projections"
 )
 
@@ -64,6 +67,8 @@ type Entry struct {
 	Released  events.Instant `json:"released,omitzero"`
 	Completed events.Instant `json:"completed,omitzero"`
 	Catalog   events.Digest  `json:"catalog,omitzero"`
+	// Review is that of a call that waits, or waited, for a person.
+	Review events.ReviewID `json:"review,omitzero"`
 }
 
 func entryOf(r projections.AuditRow) Entry {
@@ -76,7 +81,7 @@ func entryOf(r projections.AuditRow) Entry {
 		Verdict: r.Verdict, Status: r.Status, Layer: r.Layer, Rule: r.Rule, Reason: r.Reason,
 		Error: r.Error, Executor: r.Executor, Duration: r.Duration,
 		Result: r.Result.Preview.Text, ResultSize: r.Result.Size, ResultMAC: r.Result.MAC,
-		Decided: r.Decided, Released: r.Released, Completed: r.Completed, Catalog: r.Catalog,
+		Decided: r.Decided, Released: r.Released, Completed: r.Completed, Catalog: r.Catalog, Review: r.Review,
 	}
 }
 
@@ -141,15 +146,21 @@ func (h *Handler) call(r request) any {
 		if err != nil {
 			return nil, err
 		}
-		if !found || !h.observable(r.person)(row.Agent) {
+		if !found || !h.observable(r.person)(row.Agent) && (row.Review == "" || !policy.MaySeeReviews(h.cfg.Loop.Catalog(), r.person, row.Agent)) {
 			return no("not_found", "no call "+events.Quote(string(q.Call))), nil
+		}
+		review, _, err := projections.ReviewByID(v, row.Review)
+		if err != nil {
+			return nil, err
 		}
 		state, err := projections.LoadState(v)
 		if err != nil {
 			return nil, err
 		}
 		d := CallDetail{Entry: entryOf(row), AsOf: state.Seq}
-		for _, seq := range []events.Seq{row.Seq, row.CompletedSeq} {
+		seqs := []events.Seq{row.Seq, review.Seq, review.EndSeq, row.ReleasedSeq, row.CompletedSeq}
+		slices.Sort(seqs)
+		for _, seq := range slices.Compact(seqs) {
 			if seq == 0 {
 				continue
 			}

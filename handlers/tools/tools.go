@@ -66,6 +66,8 @@ type Env struct {
 	// Base, where not empty, is the state that a person approved the change of: a
 	// [Previewer] MUST refuse (rule "stale") where it finds another.
 	Base events.Digest
+	// Mask masks the secrets in a text that a preview shows; nil for none.
+	Mask func(string) string
 }
 
 // Previewer is a tool that can say what a call would change. Safe for concurrent use.
@@ -79,6 +81,8 @@ type Change struct {
 	// Base stands for the state as it is; the same state has the same digest.
 	Base events.Digest
 	Text string // a unified diff, or a sentence
+	// Unseen says that not all of it could be looked at, so that nobody may approve it.
+	Unseen bool
 }
 
 // Tool is one named operation. Its methods are safe for concurrent use.

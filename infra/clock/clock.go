@@ -7,7 +7,10 @@ package clock
 import "time"
 
 // System is the machine's. Safe for concurrent use where Now is.
-type System struct{ Now func() time.Time }
+type System struct {
+	// Now gives the time of day; required.
+	Now func() time.Time
+}
 
 // Wall is the time of day.
 func (s System) Wall() time.Time { return s.Now() }

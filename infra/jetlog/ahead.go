@@ -49,7 +49,7 @@ func (l *Log) sendAhead(ctx context.Context) {
 		case h := <-l.ahead.hints:
 			groups, err := plan(h.decisions, l.nc.MaxPayload())
 			if err == nil && len(groups) > 0 && groups[0].atomic {
-				l.stage(h.after, groups[0].records)
+				l.sendFirst(h.after, groups[0].records)
 			}
 		case <-ctx.Done():
 			return
@@ -57,9 +57,9 @@ func (l *Log) sendAhead(ctx context.Context) {
 	}
 }
 
-// stage sends what the server has not of all records but the last, which might be the
+// sendFirst sends what the server has not of all records but the last, which might be the
 // one that commits.
-func (l *Log) stage(after events.Seq, records []events.Record) {
+func (l *Log) sendFirst(after events.Seq, records []events.Record) {
 	a := &l.ahead
 	a.mu.Lock()
 	defer a.mu.Unlock()

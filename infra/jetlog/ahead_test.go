@@ -49,7 +49,7 @@ func TestSentAhead(t *testing.T) {
 			s := &leaky{Server: startServer(t, nil)}
 			l := openLog(t, connect(t, s.Server), making())
 			for _, sizes := range row.staged {
-				l.stage(0, slices.Concat(eventstest.Decisions(t, 0, sizes...)...))
+				l.sendFirst(0, slices.Concat(eventstest.Decisions(t, 0, sizes...)...))
 			}
 			if st, err := l.State(t.Context()); err != nil || st.Messages != 0 {
 				t.Fatalf("only sent ahead: %+v, %v", st, err)
@@ -65,7 +65,7 @@ func TestSentAhead(t *testing.T) {
 			}
 			// The server has forgotten what was given up: many more can be begun.
 			for i := range 60 {
-				l.stage(99, slices.Concat(eventstest.Decisions(t, 1000+20*i, 12)...))
+				l.sendFirst(99, slices.Concat(eventstest.Decisions(t, 1000+20*i, 12)...))
 			}
 			last := eventstest.Decisions(t, 5000, 2, 2)
 			mustAppend(t, l, events.Seq(len(slices.Concat(decisions...))), last)
@@ -77,7 +77,7 @@ func TestSentAhead(t *testing.T) {
 func TestSentAheadTooLongAgo(t *testing.T) {
 	l := openLog(t, connect(t, startServer(t, nil)), making())
 	decisions := eventstest.Decisions(t, 0, 12, 2)
-	l.stage(0, slices.Concat(decisions...))
+	l.sendFirst(0, slices.Concat(decisions...))
 	l.ahead.mu.Lock()
 	id, records := l.ahead.id, l.ahead.records
 	l.forget()
@@ -95,7 +95,7 @@ func TestSentAheadInDoubt(t *testing.T) {
 	direct := openLog(t, connect(t, s.Server), making())
 	lossy := openLog(t, connect(t, s), Config{Timeout: 100 * time.Millisecond})
 	decisions := eventstest.Decisions(t, 0, 12, 2)
-	lossy.stage(0, slices.Concat(decisions...))
+	lossy.sendFirst(0, slices.Concat(decisions...))
 	s.lost.Store(true)
 	outcome(t, lossy.Append(t.Context(), 0, decisions), events.InDoubt, 0, events.ErrUnavailable)
 	wantLog(t, direct, slices.Concat(decisions...)...)

@@ -169,7 +169,7 @@ var table = []mutant{
 	{
 		name: "child-denials-lost", means: "what the parent of an agent above denies that one is not denied below",
 		file: "handlers/engine/child.go", old: "ChildDeny: row.ChildDeny,", new: "",
-		pkg: "./handlers/engine", test: "TestRightsOverHistories",
+		pkg: "./handlers/engine", test: "TestDenialsReachGrandchildren",
 	},
 	{
 		name: "job-forgotten-by-restart", means: "a job that has run is due again after a restart",
@@ -225,8 +225,8 @@ var table = []mutant{
 	// Calls that wait for a person.
 	{
 		name: "release-not-asked", means: "the gate is not asked again when a person has approved",
-		file: "handlers/engine/staged.go", old: "gate := policy.ReleaseCall(c.catalog, k.Request, facts)",
-		new: "gate := events.CallDecided{Call: row.Call, Round: row.Round, Verdict: events.Allow}",
+		file: "handlers/engine/staged.go", old: "again = policy.ReleaseCall(c.catalog, k.Request, facts)\n",
+		new: "again = events.CallDecided{Call: row.Call, Round: row.Round, Verdict: events.Allow}\n",
 		pkg: "./handlers/engine", test: "TestStagedCallDoesNotRun",
 	},
 	{
@@ -256,8 +256,13 @@ var table = []mutant{
 	},
 	{
 		name: "masked-arguments-run", means: "a call runs after a restart with what the book has in the place of a secret",
-		file: "handlers/engine/staged.go", old: "if d.Arguments.Redacted {", new: "if false {",
+		file: "policy/review.go", old: "case d.Arguments.Redacted:", new: "case false:",
 		pkg: "./handlers/engine", test: "TestStagedOverARestart",
+	},
+	{
+		name: "approved-at-the-start", means: "a start ends a call that a person lets go on meanwhile",
+		file: "handlers/engine/start.go", old: "rows[0].Opened() > o.upTo", new: "rows[0].Seq > o.upTo",
+		pkg: "./handlers/engine", test: "TestApprovedAtTheStart",
 	},
 	{
 		name: "stale-not-seen", means: "an approved call runs whatever it finds",

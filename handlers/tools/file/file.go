@@ -46,7 +46,9 @@ type tool[A any] struct {
 	run        func(context.Context, *workspace.Workspace, tools.Env, A) (any, error)
 	// preview says what a call would change beyond which paths it touches; nil for no
 	// more than that.
-	preview func(*workspace.Workspace, A) (string, error)
+	preview func(ws *workspace.Workspace, args A, mask func(string) string) (string, error)
+	// ground is what a call would change; nil where the paths among its arguments are all.
+	ground func(context.Context, *workspace.Workspace, A) (ground, error)
 }
 
 // called are the decoded arguments of one call, with the paths among them.
@@ -81,7 +83,7 @@ func (t *tool[A]) Run(ctx context.Context, env tools.Env, args tools.Args) (json
 		return nil, err
 	}
 	var result any
-	if env, err = fresh(ctx, ws, env, mine.paths); err == nil {
+	if env, err = t.fresh(ctx, ws, env, mine); err == nil {
 		result, err = t.run(ctx, ws, env, mine.args)
 	}
 	if err := errors.Join(err, ws.Close()); err != nil {

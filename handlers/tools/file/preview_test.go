@@ -33,15 +33,24 @@ func TestPreview(t *testing.T) {
 		{"another version", "file.write", `{"path":"ok.txt","content":"two\n"}`, "At ok.txt is a file of 2 bytes.\ndiff now/ok.txt then/ok.txt\n--- now/ok.txt\n+++ then/ok.txt\n@@ -1,1 +1,1 @@\n-ok\n\\ No newline at end of file\n+two\n"},
 		{"the same version", "file.write", `{"path":"ok.txt","content":"ok"}`, "At ok.txt is a file of 2 bytes.\nNothing in it would change.\n"},
 		{"an edit", "file.edit", `{"path":"ok.txt","old":"ok","new":"no"}`, "-ok\n"},
-		{"an edit that would fail", "file.edit", `{"path":"ok.txt","old":"zz","new":"no"}`, "stands in it 0 times, so it would fail\n"},
+		{"an edit that would fail", "file.edit", `{"path":"ok.txt","old":"zz","new":"no"}`, "So it would fail: the file does not hold the text old"},
 		{"more at the end", "file.append", `{"path":"ok.txt","content":"!"}`, "+ok!\n"},
-		{"a folder goes", "file.delete", `{"path":"sub"}`, "At sub is a folder of 1 entries.\n"},
-		{"two paths", "file.move", `{"from":"sub","to":"other"}`, "At sub is a folder of 1 entries.\nThere is nothing at other.\n"},
+		{"an edit of places that overlap", "file.edit", `{"path":"aaa.txt","old":"aa","new":"b"}`, "So it would fail: the file holds the text old 2 times"},
+		{"an edit that would be too large", "file.edit", `{"path":"many.txt","old":"a","new":"` + strings.Repeat("b", 500<<10) + `","all":true}`, "So it would fail: the file would have "},
+		{"a folder goes", "file.delete", `{"path":"sub"}`, "At sub is a folder with 1 file and 0 folders below it, 5 bytes in all: inner.txt.\n"},
+		{"two paths", "file.move", `{"from":"sub","to":"other"}`, "5 bytes in all: inner.txt.\nThere is nothing at other.\n"},
+		{"what comes back", "file.restore", `{"id":"` + string(callID(1)) + `"}`, "There is nothing at gone.txt.\nIt brings back to gone.txt a file of 4 bytes.\n"},
+		{"what comes back elsewhere", "file.restore", `{"id":"` + string(callID(1)) + `","path":"ok.txt"}`, "At ok.txt is a file of 2 bytes.\nIt brings back to ok.txt a file of 4 bytes.\n"},
 		{"what no tool touches", "file.write", `{"path":"link","content":"x"}`, "At link is what no tool touches: "},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			h := newHouse(t)
 			h.link("ok.txt", "link")
+			h.put(filepath.Join(h.ws, "aaa.txt"), "aaa")
+			h.put(filepath.Join(h.ws, "many.txt"), strings.Repeat("a", 512<<10))
+			h.put(filepath.Join(h.ws, "gone.txt"), "gone")
+			_, err := h.callAs("alice", 1, "file.delete", `{"path":"gone.txt"}`)
+			h.must(err)
 			_, change := h.preview(row.tool, row.args)
 			if !strings.Contains(change.Text, row.want) || change.Base == "" {
 				t.Errorf("%q, want %q", change.Text, row.want)
@@ -71,10 +80,17 @@ func TestStale(t *testing.T) {
 		{"file.delete", `{"path":"sub"}`, func(h *house) { h.put(filepath.Join(h.ws, "sub/more.txt"), "x") }},
 		{"file.delete", `{"path":"ok.txt"}`, func(h *house) { h.put(filepath.Join(h.ws, "ok.txt"), "OK") }},
 		{"file.move", `{"from":"ok.txt","to":"there.txt"}`, func(h *house) { h.put(filepath.Join(h.ws, "ok.txt"), "OK") }},
+		{"file.delete", `{"path":"sub"}`, func(h *house) { h.put(filepath.Join(h.ws, "sub/deep/er/more.txt"), "x") }},
+		{"file.move", `{"from":"sub","to":"there"}`, func(h *house) { h.put(filepath.Join(h.ws, "sub/deep/er.txt"), "other") }},
+		{"file.restore", `{"id":"` + string(callID(90)) + `"}`, func(h *house) { h.put(filepath.Join(h.ws, "gone.txt"), "somebody's") }},
 		{"file.copy", `{"from":"sub","to":"there"}`, func(h *house) { h.put(filepath.Join(h.ws, "sub/inner.txt"), "changed") }},
 	} {
 		t.Run(row.tool+" "+row.args, func(t *testing.T) {
 			h := newHouse(t)
+			h.put(filepath.Join(h.ws, "sub/deep/er.txt"), "deep")
+			h.put(filepath.Join(h.ws, "gone.txt"), "gone")
+			_, err := h.callAs("alice", 90, "file.delete", `{"path":"gone.txt"}`)
+			h.must(err)
 			decoded, change := h.preview(row.tool, row.args)
 			run := func(n int) error {
 				env := tools.Env{May: anywhere, Agent: "alice", Call: callID(n), Base: change.Base}
@@ -91,7 +107,7 @@ func TestStale(t *testing.T) {
 				t.Errorf("something changed:\n%s\nwas\n%s", after, before)
 			}
 			_, change = h.preview(row.tool, row.args)
-			if err := run(2); err != nil && row.tool != "file.append" && !strings.Contains(err.Error(), "not found") {
+			if err := run(2); errors.As(err, &refused) {
 				t.Errorf("what was seen now: %v", err)
 			}
 		})

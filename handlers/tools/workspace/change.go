@@ -124,13 +124,9 @@ func (ws *Workspace) edit(stamp Stamp, path paths.Path, old, text string, all bo
 		return say("is not UTF-8 text")
 	}
 	content := string(raw)
-	if why := misfit(content, old, all); why != "" {
+	next, why := Replaced(content, old, text, all)
+	if why != "" {
 		return say(why)
-	}
-	count := strings.Count(content, old)
-	after := int64(len(content)) + int64(count)*int64(len(text)-len(old))
-	if after > MaxContent {
-		return say(fmt.Sprintf("would have %d bytes; file.edit makes a file of at most %d", after, MaxContent))
 	}
 	e, err := ws.newEntry(stamp.Call)
 	if err != nil {
@@ -138,9 +134,20 @@ func (ws *Workspace) edit(stamp Stamp, path paths.Path, old, text string, all bo
 	}
 	defer e.close()
 	f.step("checked")
-	make := func() error { return e.create(contentName, []byte(strings.ReplaceAll(content, old, text))) }
-	edited := Edited{Before: int64(len(content)), After: after, Count: count, Lines: newLines(content, old, text), Replaced: stamp.Call}
+	make := func() error { return e.create(contentName, []byte(next)) }
+	edited := Edited{Before: int64(len(content)), After: int64(len(next)), Count: strings.Count(content, old), Lines: newLines(content, old, text), Replaced: stamp.Call}
 	return edited, replace(e, f, name, make, path, stamp)
+}
+
+// Replaced is what an edit makes of content; or it says why it makes nothing.
+func Replaced(content, old, text string, all bool) (next, why string) {
+	if why := misfit(content, old, all); why != "" {
+		return "", why
+	}
+	if after := len(content) + strings.Count(content, old)*(len(text)-len(old)); after > MaxContent {
+		return "", fmt.Sprintf("would have %d bytes; file.edit makes a file of at most %d", after, MaxContent)
+	}
+	return strings.ReplaceAll(content, old, text), ""
 }
 
 // misfit says why old cannot be replaced in content; empty where it can. Places that

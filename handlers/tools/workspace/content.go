@@ -7,6 +7,7 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"os"
 
 	"gatebook/events"
 	"gatebook/handlers/tools"
@@ -139,32 +140,54 @@ func replace(e entry, f folder, name string, make func() error, path paths.Path,
 		return err
 	}
 	f.step("described")
+	ours, err := e.Lstat(contentName)
+	if err != nil {
+		return err
+	}
 	// After a failed exchange the entry stays: better one too many than to guess
 	// which version it holds.
 	if err := e.swap(contentName, f, name); err != nil {
 		return err
 	}
 	f.step("moved")
-	if stamp.Was != "" && !e.holds(stamp.Was) {
-		if err := e.swap(contentName, f, name); err != nil { // the former version is in the trash then
-			return errors.Join(err, f.sync(), e.sync())
-		}
-		e.discard()
-		return errors.Join(errStale, f.sync())
+	if stamp.Was == "" {
+		return errors.Join(f.sync(), e.sync())
 	}
-	return errors.Join(f.sync(), e.sync())
+	if is, err := e.holds(stamp.Was); err != nil || is {
+		return errors.Join(err, f.sync(), e.sync())
+	}
+	return putBack(e, f, name, ours)
 }
 
-// holds says whether the version that an exchange took out has this SHA-256.
-func (e entry) holds(digest events.Digest) bool {
+// putBack takes a version away again that stands in the place of another than was meant:
+// for that moment it could be seen, and a kill leaves it, with the other one in the
+// trash. What somebody else put in its place meanwhile is kept in the trash.
+func putBack(e entry, f folder, name string, ours fs.FileInfo) error {
+	if err := e.swap(contentName, f, name); err != nil { // the other version is in the trash then
+		return errors.Join(err, f.sync(), e.sync())
+	}
+	f.step("put back")
+	if out, err := e.Lstat(contentName); err == nil && os.SameFile(out, ours) {
+		e.discard()
+	}
+	return errors.Join(errStale, f.sync(), e.sync())
+}
+
+// holds says whether the version that an exchange took out has this SHA-256. It is read
+// to its end whatever the time: until then nobody knows which version shall stay.
+func (e entry) holds(digest events.Digest) (bool, error) {
 	file, info, err := e.openFile(contentName)
 	if err != nil {
-		return false
+		return false, err
 	}
 	defer file.Close()
 	sum := sha256.New()
-	err = pour(context.Background(), sum, file, info)
-	return err == nil && events.Digest(hex.EncodeToString(sum.Sum(nil))) == digest
+	if err := pour(context.Background(), sum, file, info); errors.Is(err, errChanged) {
+		return false, nil
+	} else if err != nil {
+		return false, err
+	}
+	return events.Digest(hex.EncodeToString(sum.Sum(nil))) == digest, nil
 }
 
 var errStale = refuse("stale", "is not what the person saw who approved this call, so nothing was changed; a new call asks again")

@@ -11,6 +11,32 @@ import (
 	"gatebook/events"
 )
 
+// What somebody else puts there while another version is put back is not lost.
+func TestPutBackLosesNothing(t *testing.T) {
+	p := newPlace(t)
+	file := filepath.Join(p.dir, "a.txt")
+	p.must(os.WriteFile(file, []byte("else"), 0o600))
+	stamp := p.stamp()
+	stamp.Was = events.DigestOf([]byte("seen"))
+	p.once("moved", func() {
+		p.must(os.WriteFile(file+".new", []byte("third"), 0o600))
+		p.must(os.Rename(file+".new", file))
+	})
+	_, err := do(p, func(ws *Workspace) (Written, error) { return ws.Write(stamp, p.path("a.txt"), []byte("ours")) })
+	if !refusedAs(err, "stale") {
+		t.Errorf("%v", err)
+	}
+	kept, _ := filepath.Glob(filepath.Join(p.dir, ".trash", "*", contentName))
+	all := ""
+	for _, name := range append(kept, file) {
+		raw, _ := os.ReadFile(name)
+		all += string(raw) + " "
+	}
+	if all != "third else " {
+		t.Errorf("there is %q, want both versions that are not ours", all)
+	}
+}
+
 // A change that may replace these bytes only replaces no others, in whichever moment
 // those came.
 func TestReplacesOnlyWhatWas(t *testing.T) {
