@@ -133,7 +133,7 @@ func (a *App) call(ctx context.Context, agent events.AgentID, verb string, q cal
 	if err != nil {
 		return err
 	}
-	return a.printCall(agent, answer)
+	return a.printCall(agent, r.Conversation, answer)
 }
 
 // good is a call that ended well or still runs.
@@ -143,10 +143,11 @@ func good(c engine.CallAnswer) bool {
 
 // printCall prints an answer for people; a call that did not end well is an
 // error.
-func (a *App) printCall(agent events.AgentID, c engine.CallAnswer) error {
+func (a *App) printCall(agent events.AgentID, conversation events.ConversationID, c engine.CallAnswer) error {
 	if c.State == engine.StateStaged { // what follows would count on it
-		return fmt.Errorf("staged (call %s, event %d): nothing has run; %s\nto hear how it ended: %s", c.Call, c.Seq, events.Escape(c.Reason),
-			a.command(fmt.Sprintf("call --agent %s --outcome %s", agent, c.Call)))
+		return fmt.Errorf("staged (call %s, event %d): nothing has run; %s\nto hear how it ended: %s\nin a later round of this conversation: %s", c.Call, c.Seq, events.Escape(c.Reason),
+			a.command(fmt.Sprintf("call --agent %s --outcome %s", agent, c.Call)),
+			a.command(fmt.Sprintf("round begin --agent %s --conversation %s", agent, conversation)))
 	}
 	if !good(c) {
 		return callProblem(c)

@@ -19,7 +19,7 @@ func restoreTool(ws *workspace.Workspaces) tools.Tool {
 		workspaces: ws,
 		definition: define("file.restore",
 			"Brings an entry of the trash back to its original path, or to path if given, and makes missing folders. Nothing is overwritten: if the path is taken, the error names a free one.",
-			`{"type":"object","properties":{"id":{"type":"string","description":"id of the entry, from file.trash, file.delete or file.write"},"path":`+pathSchema+`},"required":["id"],"additionalProperties":false}`),
+			`{"type":"object","properties":{"id":{"type":"string","description":"id of the entry, from file.trash, file.delete, file.write, file.edit or file.append"},"path":`+pathSchema+`},"required":["id"],"additionalProperties":false}`),
 		fields: []string{"id", "path"},
 		decode: func(a *arguments) restoreArgs {
 			a.require("id")
