@@ -65,7 +65,7 @@ func refuseAncestors(g *gate) *refused {
 		}
 	}
 	g.createOnly = g.createOnly || up.createOnly
-	return g.refuseRights(g.c.ids[string(a.Parent)], "principal", "the policy for the principal "+string(a.Parent)+" above this agent")
+	return g.refuseRights(g.c.ids[string(a.Parent)], "principal", func() string { return "the policy for the principal " + string(a.Parent) + " above this agent" })
 }
 
 // parent is the gate as the call of the agent above would meet it.
@@ -99,7 +99,7 @@ func refuseLongtime(g *gate) *refused {
 		return nil
 	}
 	profile := g.c.profileInEffect("", longtime)
-	return g.refuseRights(g.c.profile(profile), "profile", "its longtime profile, "+profile+",")
+	return g.refuseRights(g.c.profile(profile), "profile", func() string { return "its longtime profile, " + profile + "," })
 }
 
 // refuseChildPolicy asks what the parent leaves this agent, and what each ancestor
@@ -130,19 +130,20 @@ func (g *gate) refuseLeft(parent events.AgentID, allow, denied string) *refused 
 	case allow == "":
 		return nil
 	}
-	return g.refuseRights(g.c.profile(allow), "child_policy", fmt.Sprintf("what %s leaves below it, %s,", parent, allow))
+	return g.refuseRights(g.c.profile(allow), "child_policy", func() string { return fmt.Sprintf("what %s leaves below it, %s,", parent, allow) })
 }
 
-// refuseRights asks one set of rights in the name of an ancestor; who names it.
-func (g *gate) refuseRights(r rights, rule, who string) *refused {
+// refuseRights asks one set of rights in the name of an ancestor; who names it, where
+// that has to be said.
+func (g *gate) refuseRights(r rights, rule string, who func() string) *refused {
 	if l, why := r.deny.denial(g); l != nil {
-		return deny(events.LayerAncestors, rule, fmt.Sprintf("%s%s denies %s", because(why), who, l))
+		return deny(events.LayerAncestors, rule, fmt.Sprintf("%s%s denies %s", because(why), who(), l))
 	}
 	if r.allow == nil {
 		return nil
 	}
 	if by, no := r.allow.grant(g); by == nil {
-		return deny(events.LayerAncestors, rule, fmt.Sprintf("%s%s does not allow this call of %s; it allows %s", because(no.why), who, g.name(), r.allow))
+		return deny(events.LayerAncestors, rule, fmt.Sprintf("%s%s does not allow this call of %s; it allows %s", because(no.why), who(), g.name(), r.allow))
 	}
 	return nil
 }
