@@ -203,7 +203,7 @@ func (a *App) printDiagnosis(d *diagnosis) error {
 		}
 		rows = append(rows, []string{"version", h.Version}, []string{"last event", fmt.Sprintf("%d, %s", h.Seq, a.when(h.Time))},
 			[]string{"root", orDash(h.Root)}, []string{"catalog in force", orDash(string(h.Catalog))},
-			[]string{"phase", fmt.Sprint(h.Phase)}, []string{"clock held", yesNo(h.ClockHeld)}, []string{"scrubbed", scrub},
+			[]string{"phase", fmt.Sprint(h.Phase)}, []string{"clock held", yesNo(h.ClockHeld)}, []string{"calls that wait for a person", fmt.Sprint(h.Waiting)}, []string{"scrubbed", scrub},
 			[]string{"writer", string(h.Writer)})
 	}
 	rows = append(rows, a.folderRows(d.Folder)...)

@@ -23,8 +23,8 @@
 //     [Engine.Health] says why; reading goes on.
 //
 // Concurrency: one goroutine (Run) owns the transactions, the waiters and the
-// clock; an append on its way has another, and at most one is. Submit, Health, Catalog
-// and Staged are safe for concurrent use. Every running tool has a goroutine whose
+// clock; an append on its way has another, and at most one is. Submit, Health, Catalog,
+// Staged and Waiting are safe for concurrent use. Every running tool has a goroutine whose
 // end, or giving up, Run waits for. The package decides nothing itself:
 // it reads facts from views, asks policy, and records the answer.
 //

@@ -89,6 +89,13 @@ func (e *Engine) stage(k *Call, d events.CallDecided, review events.ReviewID, se
 	})
 }
 
+// Waiting is how many calls wait for a person. Safe for concurrent use.
+func (e *Engine) Waiting() int {
+	e.waiting.mu.Lock()
+	defer e.waiting.mu.Unlock()
+	return len(e.waiting.calls)
+}
+
 // StagedCall is what there is to see of a call that waits for a person.
 type StagedCall struct {
 	Arguments   jsontext.Value // canonical and whole, redacted

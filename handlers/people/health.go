@@ -21,6 +21,7 @@ type HealthAnswer struct {
 	ScrubDone events.Seq     `json:"scrub_done"`
 	ScrubOf   events.Seq     `json:"scrub_of"`
 	Damage    string         `json:"damage,omitzero"`
+	Waiting   int            `json:"waiting"` // calls, for a person
 	Tools     []string       `json:"tools"`
 }
 
@@ -35,7 +36,7 @@ func (h *Handler) health(request) any {
 			About: h.cfg.About, Warnings: h.cfg.Warnings(), OK: h.cfg.Loop.Health().OK(), Troubles: h.cfg.Loop.Health().Why(),
 			Seq: state.Seq, Catalog: state.Catalog, Phase: h.cfg.Loop.Catalog().PhaseInForce(state.Phase),
 			ClockHeld: state.ClockHeld, Time: state.Time,
-			ScrubDone: scrub.Done, ScrubOf: scrub.Of, Damage: scrub.Damage, Tools: h.cfg.Tools.Names(),
+			ScrubDone: scrub.Done, ScrubOf: scrub.Of, Damage: scrub.Damage, Waiting: h.cfg.Loop.Waiting(), Tools: h.cfg.Tools.Names(),
 		}
 		if state.Seq > 0 {
 			root, err := projections.TreeRoot(v, state.Seq)

@@ -43,6 +43,7 @@ type Loop interface {
 	Catalog() *policy.Compiled
 	Health() *health.State
 	Staged(context.Context, events.CallID) (engine.StagedCall, error)
+	Waiting() int
 }
 
 // Config is what a handler needs; every field is required.

@@ -58,8 +58,8 @@ func (ws *Workspace) append(ctx context.Context, stamp Stamp, path paths.Path, c
 		return Appended{}, err
 	}
 	defer e.close()
-	make := func() error { return e.createFrom(ctx, contentName, file, info, content) }
-	if err := replace(e, f, name, make, path, stamp); err != nil {
+	produce := func() error { return e.createFrom(ctx, contentName, file, info, content) }
+	if err := replace(e, f, name, produce, path, stamp); err != nil {
 		return Appended{}, err
 	}
 	former, err := e.Lstat(contentName)
@@ -134,9 +134,9 @@ func (ws *Workspace) edit(stamp Stamp, path paths.Path, old, text string, all bo
 	}
 	defer e.close()
 	f.step("checked")
-	make := func() error { return e.create(contentName, []byte(next)) }
+	produce := func() error { return e.create(contentName, []byte(next)) }
 	edited := Edited{Before: int64(len(content)), After: int64(len(next)), Count: strings.Count(content, old), Lines: newLines(content, old, text), Replaced: stamp.Call}
-	return edited, replace(e, f, name, make, path, stamp)
+	return edited, replace(e, f, name, produce, path, stamp)
 }
 
 // Replaced is what an edit makes of content; or it says why it makes nothing.

@@ -106,8 +106,8 @@ func (ws *Workspace) write(stamp Stamp, path paths.Path, content []byte, onlyNew
 	if fresh {
 		return Written{}, placeNew(e, f, name, content)
 	}
-	make := func() error { return e.create(contentName, content) }
-	return Written{Replaced: stamp.Call}, replace(e, f, name, make, path, stamp)
+	produce := func() error { return e.create(contentName, content) }
+	return Written{Replaced: stamp.Call}, replace(e, f, name, produce, path, stamp)
 }
 
 // placeNew writes a new file beside its place and moves it there.
@@ -129,8 +129,8 @@ func placeNew(e entry, f folder, name string, content []byte) error {
 // replace makes the new version as the content of a trash entry and exchanges it
 // with the former one: the name is never absent, and whatever a kill leaves in the
 // entry is one of the two versions, described.
-func replace(e entry, f folder, name string, make func() error, path paths.Path, stamp Stamp) error {
-	err := make()
+func replace(e entry, f folder, name string, produce func() error, path paths.Path, stamp Stamp) error {
+	err := produce()
 	f.step("written")
 	if err == nil {
 		err = e.describe(description{path.String(), stamp.Now})
