@@ -184,7 +184,6 @@ const (
 	CancelSecret     Cancel = "secret_not_kept"
 	CancelRedefined  Cancel = "redefined"
 	CancelUnreadable Cancel = "unreadable"
-	CancelAbandoned  Cancel = "abandoned"
 )
 
 func (c Cancel) String() string {
@@ -197,8 +196,6 @@ func (c Cancel) String() string {
 		return "its tool has another definition than when it was decided"
 	case CancelUnreadable:
 		return "its arguments are not what was decided about"
-	case CancelAbandoned:
-		return "the caller was told that nothing would run while the book did not answer"
 	}
 	return string(c)
 }

@@ -95,7 +95,7 @@ func (k *Call) decide(e *Engine, c *cycle) (plan, error) {
 	p.release = func(r events.Record) { // of the request, which stands behind the decision
 		e.announce(k.Request.Agent, string(events.Stage), Notice{Call: d.Decided.Call, Seq: r.Seq - 1, Tool: d.Decided.Tool.Name})
 		k.settle(true)
-		e.stage(k, d.Decided, review, r.Seq-1)
+		e.stage(k, d.Decided, r.Seq-1)
 	}
 	return p, nil
 }

@@ -41,6 +41,15 @@ type plan struct {
 	records []events.Record
 }
 
+// stages says that the plan lets a call wait for a person.
+func (p plan) stages() bool {
+	if len(p.facts) == 0 {
+		return false
+	}
+	_, waits := p.facts[len(p.facts)-1].(events.ReviewRequested)
+	return waits
+}
+
 func (p plan) lastRecord() events.Record {
 	if len(p.records) == 0 {
 		return events.Record{}

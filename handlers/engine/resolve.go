@@ -67,10 +67,12 @@ func needsReopen(cause error) bool {
 }
 
 // abandon answers the calls of the cycle now: their callers need not wait for a
-// log that may not answer for long.
+// log that may not answer for long. One that is to wait for a person anyway is answered
+// when it is known whether it does: else a person could let a call run of which its
+// caller has heard that it would not.
 func (e *Engine) abandon(c *cycle) {
 	for _, p := range c.plans {
-		if k, ok := p.cmd.(*Call); ok && len(p.records) > 0 {
+		if k, ok := p.cmd.(*Call); ok && len(p.records) > 0 && !p.stages() {
 			k.deny("degraded", e.reason()+"; whether this call is recorded is not known yet: ask for its outcome by its key")
 			k.abandoned, k.Answer = true, nil
 		}

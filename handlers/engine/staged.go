@@ -76,11 +76,7 @@ func (w *waitingCalls) full(agent events.AgentID) bool {
 }
 
 // stage keeps a call that waits for a person from now on, and says so to its caller.
-func (e *Engine) stage(k *Call, d events.CallDecided, review events.ReviewID, seq events.Seq) {
-	if k.abandoned { // its caller was told that nothing would run
-		e.again = append(e.again, &endReview{review: review, why: policy.CancelAbandoned})
-		return
-	}
+func (e *Engine) stage(k *Call, d events.CallDecided, seq events.Seq) {
 	answer := k.Answer
 	k.Answer = nil
 	e.waiting.add(k)

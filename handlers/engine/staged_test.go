@@ -565,3 +565,28 @@ func (h *house) reviews() (ids []events.ReviewID) {
 	}
 	return ids
 }
+
+// Where it is not known whether a call that is to wait got into the book, its caller
+// hears so late as it is known, and what it hears is true.
+func TestStagedInDoubt(t *testing.T) {
+	for name, fault := range map[string]eventstest.Fault{
+		"it is in the book":     {Outcome: events.InDoubt, Decisions: eventstest.All, Err: events.ErrUnavailable},
+		"it is not in the book": {Outcome: events.InDoubt, Err: events.ErrUnavailable},
+		"nothing is stored":     {Outcome: events.None, Err: events.ErrFull},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := stagedHouse(t)
+			r := h.begin("one")
+			h.log.Fail(fault)
+			a, id := h.wait(t, r.Round, "one", "x")
+			waitHealthy(t, h)
+			if _, ok := h.decide(review(id, true)).(engine.Done); !ok {
+				t.Fatal("not approved")
+			}
+			if end := h.outcome(r.Round, "one", a.Call); end.Status != events.StatusOK || h.probe.count("x") != 1 {
+				t.Errorf("it ran %d times: %+v", h.probe.count("x"), end)
+			}
+			h.close()
+		})
+	}
+}
