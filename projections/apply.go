@@ -7,8 +7,8 @@
 //
 // What the package promises:
 //
-//   - One fold, any time: views built again from the book ([Fold]) equal the live
-//     ones byte for byte ([Fingerprint]). A fold sees the event and the rows,
+//   - One fold, any time: views built again from the book ((package rebuild)) equal the live
+//     ones byte for byte (rebuild.Fingerprint). A fold sees the event and the rows,
 //     nothing else.
 //   - Rows and checkpoint change in one transaction. An event at or below the
 //     checkpoint changes nothing; one that is not the next is [ErrOrder].
@@ -18,7 +18,7 @@
 //   - Lists page with a sequence as the cursor and read one consistent state; the
 //     sequence it is true at is in the page.
 //
-// Keys are a view byte, then ids and big-endian sequences (keys.go). Sequences
+// Keys are a view byte, then ids and big-endian sequences (row.go). Sequences
 // are not inverted: calls are listed in both directions, so a [Reader] scans in
 // both. Rows are CBOR arrays in the deterministic encoding of RFC 8949.
 //

@@ -15,6 +15,7 @@ import (
 	"gatebook/events/eventstest"
 	"gatebook/projections"
 	"gatebook/projections/projectionstest"
+	"gatebook/projections/rebuild"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -39,9 +40,9 @@ func applyOne(s projections.Store, d events.Draft, r events.Record) error {
 	return tx.Commit()
 }
 
-func fold(tb rapid.TB, s projections.Store, book projections.Source, batch int) {
+func fold(tb rapid.TB, s projections.Store, book rebuild.Source, batch int) {
 	tb.Helper()
-	if err := projections.Fold(context.Background(), book, events.Codec{}, s, projections.FoldOptions{Batch: batch}); err != nil {
+	if err := rebuild.Fold(context.Background(), book, events.Codec{}, s, rebuild.Options{Batch: batch}); err != nil {
 		tb.Fatal(err)
 	}
 }
@@ -50,7 +51,7 @@ func fingerprint(tb rapid.TB, s projections.Store) events.Digest {
 	tb.Helper()
 	snap := s.Snapshot()
 	defer snap.Close()
-	print, _, err := projections.Fingerprint(snap)
+	print, _, err := rebuild.Fingerprint(snap)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -141,7 +142,7 @@ func TestGapRefused(t *testing.T) {
 	book := projectionstest.NewBook(t, drafts)
 	s := newMapStore()
 	torn := append(append(projectionstest.Book{}, book[:10]...), book[11:]...)
-	err := projections.Fold(t.Context(), torn, events.Codec{}, s, projections.FoldOptions{Batch: 4})
+	err := rebuild.Fold(t.Context(), torn, events.Codec{}, s, rebuild.Options{Batch: 4})
 	if !errors.Is(err, projections.ErrOrder) {
 		t.Fatalf("a gap gives %v", err)
 	}
@@ -170,7 +171,7 @@ func TestBadEventStops(t *testing.T) {
 				damaged[20] = bad.record
 				damaged[20].Seq = 21
 				s := newMapStore()
-				err := projections.Fold(t.Context(), damaged, events.Codec{}, s, projections.FoldOptions{Batch: batch})
+				err := rebuild.Fold(t.Context(), damaged, events.Codec{}, s, rebuild.Options{Batch: batch})
 				var at *projections.EventError
 				if !errors.Is(err, bad.want) || !errors.As(err, &at) || at.Seq != 21 {
 					t.Fatalf("got %v", err)
@@ -222,7 +223,7 @@ func TestFoldEndsWithContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	s := newMapStore()
 	var last events.Seq
-	err := projections.Fold(ctx, book, events.Codec{}, s, projections.FoldOptions{Batch: 100, Progress: func(seq events.Seq) {
+	err := rebuild.Fold(ctx, book, events.Codec{}, s, rebuild.Options{Batch: 100, Progress: func(seq events.Seq) {
 		last = seq
 		if seq == 300 {
 			cancel()
@@ -257,7 +258,7 @@ func (b brokenBook) Read(ctx context.Context, from events.Seq) iter.Seq2[events.
 func TestFoldPassesOnReadErrors(t *testing.T) {
 	book := projectionstest.NewBook(t, projectionstest.Busy(1))
 	s := newMapStore()
-	err := projections.Fold(t.Context(), brokenBook{book}, events.Codec{}, s, projections.FoldOptions{})
+	err := rebuild.Fold(t.Context(), brokenBook{book}, events.Codec{}, s, rebuild.Options{})
 	if !errors.Is(err, events.ErrGap) {
 		t.Fatalf("got %v", err)
 	}

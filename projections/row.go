@@ -1,13 +1,92 @@
 package projections
 
 import (
+	"encoding/binary"
 	"fmt"
+	"math"
 	"unicode/utf8"
 
 	"github.com/fxamacker/cbor/v2"
 
 	"gatebook/events"
 )
+
+// The first byte of a key says which view or index a row belongs to. A number
+// is never given to something else: a new shape of a view is a new store.
+const (
+	viewState        byte = 1  // -> State
+	viewAgent        byte = 2  // agent -> AgentRow
+	viewConversation byte = 3  // conversation -> ConversationRow
+	viewRound        byte = 4  // round -> RoundRow
+	viewRoundList    byte = 5  // seq of round.begun -> round
+	viewRoundAgent   byte = 6  // agent, seq of round.begun -> round
+	viewRoundOpen    byte = 7  // seq of round.begun -> round, while it is open
+	viewRoundHandle  byte = 8  // hash of the handle -> round
+	viewAudit        byte = 9  // seq of call.decided -> AuditRow
+	viewCall         byte = 10 // call -> seq of call.decided
+	viewCallAgent    byte = 11 // agent, seq of call.decided
+	viewCallRound    byte = 12 // round, seq of call.decided
+	viewCallKey      byte = 13 // round, idempotency key -> seq of call.decided
+	viewCallOpen     byte = 14 // seq of what let the call run -> seq of call.decided, while it may run
+	viewReceipt      byte = 15 // round -> tally
+	viewDue          byte = 16 // slot, kind, round
+	viewTree         byte = 17 // seq -> hashes
+	viewBlob         byte = 18 // digest -> seq of the last event that names the blob
+	viewJob          byte = 19 // job -> when a round of it last began, or was missed
+	viewReview       byte = 20 // review -> ReviewRow
+	viewReviewList   byte = 21 // seq of review.requested -> review
+	viewReviewOpen   byte = 22 // seq of review.requested -> review, while it is open
+	viewReviewSame   byte = 23 // agent, digest of arguments, tool -> call, while its review is open
+)
+
+// lastSeq is above every sequence of a book.
+const lastSeq = events.Seq(math.MaxUint64)
+
+// keyOf is a key whose only part is the last one, so that it needs no length.
+func keyOf(view byte, id string) []byte {
+	return append(append(make([]byte, 0, 1+len(id)), view), id...)
+}
+
+// listKey begins the keys of a list: the part has its length in front, so that
+// no part can run into what follows.
+func listKey(view byte, part string) []byte {
+	k := append(make([]byte, 0, 48+len(part)), view)
+	k = binary.BigEndian.AppendUint16(k, uint16(len(part)))
+	return append(k, part...)
+}
+
+// withSeq is prefix followed by a sequence.
+func withSeq(prefix []byte, seq events.Seq) []byte {
+	k := make([]byte, 0, len(prefix)+8)
+	return binary.BigEndian.AppendUint64(append(k, prefix...), uint64(seq))
+}
+
+// seqKey is a key whose only part is a sequence.
+func seqKey(view byte, seq events.Seq) []byte { return withSeq([]byte{view}, seq) }
+
+// callKeyKey is where the first call of a round under an idempotency key is.
+func callKeyKey(round events.RoundID, key string) []byte {
+	return append(listKey(viewCallKey, string(round)), key...)
+}
+
+// seqAtEnd is the sequence that a key of a list ends with.
+func seqAtEnd(key []byte) (events.Seq, error) {
+	if len(key) < 9 {
+		return 0, fmt.Errorf("%w: a key of %d bytes holds no sequence", ErrStore, len(key))
+	}
+	return events.Seq(binary.BigEndian.Uint64(key[len(key)-8:])), nil
+}
+
+// seqValue is a sequence as the value of an index row.
+func seqValue(seq events.Seq) []byte { return binary.BigEndian.AppendUint64(nil, uint64(seq)) }
+
+// seqOfValue reads what seqValue wrote.
+func seqOfValue(value []byte) (events.Seq, error) {
+	if len(value) != 8 {
+		return 0, fmt.Errorf("%w: an index row of %d bytes holds no sequence", ErrStore, len(value))
+	}
+	return events.Seq(binary.BigEndian.Uint64(value)), nil
+}
 
 // rowEncoding is RFC 8949's deterministic encoding, so that equal rows have
 // equal bytes in every store.
@@ -54,88 +133,6 @@ func loadRow[T any](r Reader, key []byte) (row T, ok bool, err error) {
 func decoded[T any](value []byte) (row T, err error) {
 	err = decodeRow(value, &row)
 	return row, err
-}
-
-// Memo remembers decoded rows from one transaction to the next, so that what an
-// event reads need not be decoded anew for each. It changes no answer. It belongs
-// to one store and to the goroutine that folds into it.
-type Memo struct {
-	rows   map[string]any
-	last   map[byte]string // no key of the view is greater
-	writes []write         // room for those of one event
-}
-
-// maxMemo bounds what a Memo remembers, in rows.
-const maxMemo = 8192
-
-// NewMemo is a memory of nothing.
-func NewMemo() *Memo { return &Memo{rows: map[string]any{}, last: map[byte]string{}} }
-
-// Over gives tx, begun by the store of m, with its memory. All transactions of
-// the store MUST be used so, or none.
-func (m *Memo) Over(tx Tx) Tx { return &memoTx{tx, m} }
-
-// keep remembers a row. What is in it MUST NOT be changed any more.
-func (m *Memo) keep(key []byte, row any) {
-	if len(m.rows) >= maxMemo {
-		clear(m.rows)
-	}
-	m.rows[string(key)] = row
-}
-
-type memoTx struct {
-	Tx
-	*Memo
-}
-
-func (t *memoTx) Set(key, value []byte) error {
-	delete(t.rows, string(key))
-	if last, known := t.last[key[0]]; known && string(key) > last {
-		t.last[key[0]] = string(key)
-	}
-	return t.Tx.Set(key, value)
-}
-
-func (t *memoTx) Delete(key []byte) error {
-	delete(t.rows, string(key))
-	return t.Tx.Delete(key)
-}
-
-// Discard forgets everything: what the transaction wrote never was.
-func (t *memoTx) Discard() {
-	clear(t.rows)
-	clear(t.last)
-	t.Tx.Discard()
-}
-
-// isFree says that there is no row of key. Ids grow, so that a new one is mostly
-// beyond all others of its view, and that is remembered: to look for what is not
-// there costs a store more than to find what is.
-func isFree(r Reader, key []byte) (bool, error) {
-	if m, ok := r.(*memoTx); ok {
-		last, err := m.lastOf(key[0])
-		if err != nil || string(key) > last {
-			return err == nil, err
-		}
-	}
-	value, err := r.Get(key)
-	return value == nil, err
-}
-
-func (t *memoTx) lastOf(view byte) (string, error) {
-	last, known := t.last[view]
-	if known {
-		return last, nil
-	}
-	for row, err := range t.ScanBack([]byte{view}, []byte{view + 1}) {
-		if err != nil {
-			return "", err
-		}
-		last = string(row.Key)
-		break
-	}
-	t.last[view] = last
-	return last, nil
 }
 
 func decodeRow(value []byte, row any) error {

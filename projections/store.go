@@ -91,3 +91,85 @@ type Store interface {
 	// Close MUST come after the end of the transaction and of every snapshot.
 	Close() error
 }
+
+// Memo remembers decoded rows from one transaction to the next, so that what an
+// event reads need not be decoded anew for each. It changes no answer. It belongs
+// to one store and to the goroutine that folds into it.
+type Memo struct {
+	rows   map[string]any
+	last   map[byte]string // no key of the view is greater
+	writes []write         // room for those of one event
+}
+
+// maxMemo bounds what a Memo remembers, in rows.
+const maxMemo = 8192
+
+// NewMemo is a memory of nothing.
+func NewMemo() *Memo { return &Memo{rows: map[string]any{}, last: map[byte]string{}} }
+
+// Over gives tx, begun by the store of m, with its memory. All transactions of
+// the store MUST be used so, or none.
+func (m *Memo) Over(tx Tx) Tx { return &memoTx{tx, m} }
+
+// keep remembers a row. What is in it MUST NOT be changed any more.
+func (m *Memo) keep(key []byte, row any) {
+	if len(m.rows) >= maxMemo {
+		clear(m.rows)
+	}
+	m.rows[string(key)] = row
+}
+
+type memoTx struct {
+	Tx
+	*Memo
+}
+
+func (t *memoTx) Set(key, value []byte) error {
+	delete(t.rows, string(key))
+	if last, known := t.last[key[0]]; known && string(key) > last {
+		t.last[key[0]] = string(key)
+	}
+	return t.Tx.Set(key, value)
+}
+
+func (t *memoTx) Delete(key []byte) error {
+	delete(t.rows, string(key))
+	return t.Tx.Delete(key)
+}
+
+// Discard forgets everything: what the transaction wrote never was.
+func (t *memoTx) Discard() {
+	clear(t.rows)
+	clear(t.last)
+	t.Tx.Discard()
+}
+
+// isFree says that there is no row of key. Ids grow, so that a new one is mostly
+// beyond all others of its view, and that is remembered: to look for what is not
+// there costs a store more than to find what is.
+func isFree(r Reader, key []byte) (bool, error) {
+	if m, ok := r.(*memoTx); ok {
+		last, err := m.lastOf(key[0])
+		if err != nil || string(key) > last {
+			return err == nil, err
+		}
+	}
+	value, err := r.Get(key)
+	return value == nil, err
+}
+
+func (t *memoTx) lastOf(view byte) (string, error) {
+	last, known := t.last[view]
+	if known {
+		return last, nil
+	}
+	for row, err := range t.ScanBack([]byte{view}, []byte{view + 1}) {
+		if err != nil {
+			return "", err
+		}
+		last = string(row.Key)
+		break
+	}
+	t.last[view] = last
+	return last, nil
+}

@@ -20,7 +20,7 @@ import (
 	"gatebook/handlers/engine"
 	"gatebook/handlers/integrity"
 	"gatebook/infra/pebblekv"
-	"gatebook/projections"
+	"gatebook/projections/rebuild"
 )
 
 // load is one agent that asks without end, under keys, and remembers every
@@ -266,9 +266,9 @@ func sameAsRebuilt(t *testing.T, n *node) {
 	check(t, fold(t.Context(), n.stores.book(), fresh, n.cfg.progress))
 	live, rebuilt := n.stores.views.Snapshot(), fresh.Snapshot()
 	defer func() { check(t, errors.Join(live.Close(), rebuilt.Close())) }()
-	a, rows, err := projections.Fingerprint(live)
+	a, rows, err := rebuild.Fingerprint(live)
 	check(t, err)
-	b, others, err := projections.Fingerprint(rebuilt)
+	b, others, err := rebuild.Fingerprint(rebuilt)
 	check(t, err)
 	if a != b || rows != others {
 		t.Errorf("the views (%d rows) are not a rebuild (%d rows)", rows, others)

@@ -16,6 +16,7 @@ import (
 	"gatebook/infra/datadir"
 	"gatebook/infra/pebblekv"
 	"gatebook/projections"
+	"gatebook/projections/rebuild"
 )
 
 func (a *App) rebuildCommand() *cobra.Command {
@@ -140,7 +141,7 @@ func (s *stores) measured(d events.Micros) (rebuilt, error) {
 func fingerprint(views projections.Store) (events.Digest, int64, error) {
 	snap := views.Snapshot()
 	defer snap.Close()
-	return projections.Fingerprint(snap)
+	return rebuild.Fingerprint(snap)
 }
 
 // compareOld compares the views in use, brought up to the book's end, with what r

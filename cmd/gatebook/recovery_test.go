@@ -8,6 +8,7 @@ import (
 	"gatebook/events"
 	"gatebook/infra/pebblekv"
 	"gatebook/projections"
+	"gatebook/projections/rebuild"
 )
 
 // O-E12 nats.go#1370, #1729: a restart of the embedded server under a running
@@ -64,7 +65,7 @@ func TestViewsCatchUp(t *testing.T) {
 	live := sum(t, n.stores.views)
 	fresh, err := pebblekv.Open(t.TempDir(), pebblekv.Options{})
 	check(t, err)
-	check(t, projections.Fold(t.Context(), n.stores.book(), events.Codec{}, fresh, projections.FoldOptions{}))
+	check(t, rebuild.Fold(t.Context(), n.stores.book(), events.Codec{}, fresh, rebuild.Options{}))
 	if again := sum(t, fresh); again != live {
 		t.Errorf("views that caught up have %s, a rebuild %s", live, again)
 	}
@@ -75,7 +76,7 @@ func sum(t *testing.T, s projections.Store) string {
 	t.Helper()
 	snap := s.Snapshot()
 	defer snap.Close()
-	d, rows, err := projections.Fingerprint(snap)
+	d, rows, err := rebuild.Fingerprint(snap)
 	check(t, err)
 	return fmt.Sprintf("%d rows, %s", rows, d)
 }

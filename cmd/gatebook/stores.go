@@ -22,6 +22,7 @@ import (
 	"gatebook/infra/jetlog"
 	"gatebook/infra/pebblekv"
 	"gatebook/projections"
+	"gatebook/projections/rebuild"
 )
 
 // stores are the book and its views, opened and compared.
@@ -159,7 +160,7 @@ func fold(ctx context.Context, book events.Log, views projections.Store, progres
 	if err != nil {
 		return err
 	}
-	err = projections.Fold(ctx, book, events.Codec{}, views, projections.FoldOptions{
+	err = rebuild.Fold(ctx, book, events.Codec{}, views, rebuild.Options{
 		Progress: func(at events.Seq) { progress("fold", at, state.Last) },
 	})
 	var bad *projections.EventError

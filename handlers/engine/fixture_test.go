@@ -27,6 +27,7 @@ import (
 	"gatebook/infra/pebblekv"
 	"gatebook/policy"
 	"gatebook/projections"
+	"gatebook/projections/rebuild"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -72,7 +73,7 @@ func (h *house) openViews() {
 	store, err := pebblekv.Open("views", pebblekv.Options{FS: vfs.NewMem()})
 	must(h.tb, err)
 	h.store = store
-	must(h.tb, projections.Fold(context.Background(), h.log, events.Codec{}, store, projections.FoldOptions{}))
+	must(h.tb, rebuild.Fold(context.Background(), h.log, events.Codec{}, store, rebuild.Options{}))
 }
 
 // failingStore is the house's store, whose commits fail while it says so.
@@ -183,7 +184,7 @@ func (h *house) close() {
 func fingerprint(tb testing.TB, s *pebblekv.Store) (events.Digest, int64) {
 	snap := s.Snapshot()
 	defer snap.Close()
-	d, n, err := projections.Fingerprint(snap)
+	d, n, err := rebuild.Fingerprint(snap)
 	must(tb, err)
 	return d, n
 }

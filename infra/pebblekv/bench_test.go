@@ -7,6 +7,7 @@ import (
 	"gatebook/events"
 	"gatebook/projections"
 	"gatebook/projections/projectionstest"
+	"gatebook/projections/rebuild"
 )
 
 // BenchmarkRebuild folds a busy book into a new store on disk, decoding
@@ -16,7 +17,7 @@ func BenchmarkRebuild(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		s := mustOpen(b, filepath.Join(b.TempDir(), "views"), Options{})
-		fold(b, s, book, projections.FoldOptions{})
+		fold(b, s, book, rebuild.Options{})
 		b.StopTimer()
 		if err := s.Close(); err != nil {
 			b.Fatal(err)

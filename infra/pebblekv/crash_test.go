@@ -14,6 +14,7 @@ import (
 	"gatebook/events"
 	"gatebook/projections"
 	"gatebook/projections/projectionstest"
+	"gatebook/projections/rebuild"
 )
 
 // prefixes gives the fingerprint of the first n events for any n.
@@ -30,7 +31,7 @@ func newPrefixes(tb testing.TB, book projectionstest.Book) *prefixes {
 func (p *prefixes) of(seq events.Seq) events.Digest {
 	if p.at[seq] == "" {
 		s := mustOpen(p.tb, "fresh", Options{FS: vfs.NewMem()})
-		fold(p.tb, s, p.book[:seq], projections.FoldOptions{})
+		fold(p.tb, s, p.book[:seq], rebuild.Options{})
 		_, p.at[seq] = look(p.tb, s)
 		closeStore(p.tb, s)
 	}
@@ -45,7 +46,7 @@ func (p *prefixes) check(s *Store) events.Seq {
 	if print != p.of(seq) {
 		p.tb.Fatalf("rows and checkpoint %d disagree", seq)
 	}
-	fold(p.tb, s, p.book, projections.FoldOptions{})
+	fold(p.tb, s, p.book, rebuild.Options{})
 	if _, print = look(p.tb, s); print != p.of(events.Seq(len(p.book))) {
 		p.tb.Fatalf("folded on from %d, the views are not those of a rebuild", seq)
 	}
@@ -67,7 +68,7 @@ func TestCrashClones(t *testing.T) {
 	s := mustOpen(t, "views", Options{FS: fs})
 	var clones []*vfs.MemFS
 	rng := rand.New(rand.NewPCG(1, 2))
-	fold(t, s, book, projections.FoldOptions{Batch: 7, Progress: func(seq events.Seq) {
+	fold(t, s, book, rebuild.Options{Batch: 7, Progress: func(seq events.Seq) {
 		if seq%70 == 0 {
 			if err := s.Sync(); err != nil {
 				t.Fatal(err)
@@ -96,7 +97,7 @@ func TestSyncSurvivesCrash(t *testing.T) {
 	book := projectionstest.NewBook(t, projectionstest.Busy(1))
 	fs := vfs.NewCrashableMem()
 	s := mustOpen(t, "views", Options{FS: fs})
-	fold(t, s, book, projections.FoldOptions{})
+	fold(t, s, book, rebuild.Options{})
 	if err := s.Sync(); err != nil {
 		t.Fatal(err)
 	}
@@ -115,11 +116,11 @@ func killed(t *testing.T, book projectionstest.Book) string {
 	t.Helper()
 	fs := vfs.NewCrashableMem()
 	s := mustOpen(t, "views", Options{FS: fs})
-	fold(t, s, book[:len(book)/2], projections.FoldOptions{Batch: 5})
+	fold(t, s, book[:len(book)/2], rebuild.Options{Batch: 5})
 	if err := errors.Join(s.Sync(), s.db.Flush()); err != nil {
 		t.Fatal(err)
 	}
-	fold(t, s, book, projections.FoldOptions{Batch: 5})
+	fold(t, s, book, rebuild.Options{Batch: 5})
 	if err := s.Sync(); err != nil {
 		t.Fatal(err)
 	}

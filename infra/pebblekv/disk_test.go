@@ -18,6 +18,7 @@ import (
 	"gatebook/events"
 	"gatebook/projections"
 	"gatebook/projections/projectionstest"
+	"gatebook/projections/rebuild"
 )
 
 // fullAfter fails every write, creation and sync once n writes are done. The
@@ -94,7 +95,7 @@ func foldOnFullDisk(t *testing.T, fs vfs.FS, book projectionstest.Book) (err err
 			panic(p)
 		}
 	}()
-	err = projections.Fold(t.Context(), book, events.Codec{}, s, projections.FoldOptions{Batch: 10, Progress: func(events.Seq) {
+	err = rebuild.Fold(t.Context(), book, events.Codec{}, s, rebuild.Options{Batch: 10, Progress: func(events.Seq) {
 		if err := s.Sync(); err != nil {
 			panic(err)
 		}
@@ -173,7 +174,7 @@ func TestFoldCutOff(t *testing.T) {
 	s := mustOpen(t, "views", Options{FS: vfs.NewMem()})
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := projections.Fold(ctx, book, events.Codec{}, s, projections.FoldOptions{}); !errors.Is(err, context.Canceled) {
+	if err := rebuild.Fold(ctx, book, events.Codec{}, s, rebuild.Options{}); !errors.Is(err, context.Canceled) {
 		t.Fatalf("got %v", err)
 	}
 	closeStore(t, s)

@@ -11,6 +11,7 @@ import (
 	"gatebook/events"
 	"gatebook/projections"
 	"gatebook/projections/projectionstest"
+	"gatebook/projections/rebuild"
 )
 
 func TestMain(m *testing.M) {
@@ -45,9 +46,9 @@ func mustOpen(tb testing.TB, dir string, opt Options) *Store {
 	return s
 }
 
-func fold(tb testing.TB, s projections.Store, book projectionstest.Book, opt projections.FoldOptions) {
+func fold(tb testing.TB, s projections.Store, book projectionstest.Book, opt rebuild.Options) {
 	tb.Helper()
-	if err := projections.Fold(tb.Context(), book, events.Codec{}, s, opt); err != nil {
+	if err := rebuild.Fold(tb.Context(), book, events.Codec{}, s, opt); err != nil {
 		tb.Fatal(err)
 	}
 }
@@ -61,7 +62,7 @@ func look(tb testing.TB, s projections.Store) (events.Seq, events.Digest) {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	print, _, err := projections.Fingerprint(snap)
+	print, _, err := rebuild.Fingerprint(snap)
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -9,7 +9,7 @@ import (
 	"gatebook/events/eventstest"
 )
 
-// Book is a book in memory: a projections.Source whose first record has
+// Book is a book in memory: a rebuild.Source whose first record has
 // sequence 1.
 type Book []events.Record
 

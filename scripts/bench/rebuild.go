@@ -11,7 +11,7 @@ import (
 	"gatebook/events"
 	"gatebook/infra/jetlog"
 	"gatebook/infra/pebblekv"
-	"gatebook/projections"
+	"gatebook/projections/rebuild"
 )
 
 // rebuild folds the book that the engine of calls-256 left into new views, and
@@ -76,7 +76,7 @@ func foldBook(ctx context.Context, book *jetlog.Log, dir string) (took time.Dura
 	}
 	defer func() { err = errors.Join(err, views.Close(), os.RemoveAll(dir)) }()
 	began := time.Now()
-	if err := projections.Fold(ctx, book, events.Codec{}, views, projections.FoldOptions{}); err != nil {
+	if err := rebuild.Fold(ctx, book, events.Codec{}, views, rebuild.Options{}); err != nil {
 		return 0, err
 	}
 	err = views.Sync()

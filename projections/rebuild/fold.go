@@ -1,4 +1,10 @@
-package projections
+// Package rebuild folds a whole book into a store of views.
+//
+// Start with [Fold], which a start uses to fold what the views miss, and a rebuild
+// to make new ones; [Fingerprint] says whether two stores are equal. What an event
+// does to the views is decided by [projections.Apply] alone: this package only
+// makes many of them fast.
+package rebuild
 
 import (
 	"context"
@@ -10,6 +16,7 @@ import (
 	"iter"
 
 	"gatebook/events"
+	"gatebook/projections"
 )
 
 // Source is the part of events.Log that a fold reads.
@@ -20,8 +27,8 @@ type Source interface {
 // DefaultBatch is how many events Fold commits at once.
 const DefaultBatch = 1000
 
-// FoldOptions change how [Fold] works, never what it gives.
-type FoldOptions struct {
+// Options change how [Fold] works, never what it gives.
+type Options struct {
 	Batch int // events per transaction; 0: [DefaultBatch]
 	// Progress, where not nil, is called after each commit with the checkpoint, by
 	// Fold's own goroutine.
@@ -33,10 +40,10 @@ type FoldOptions struct {
 // the decoder and a commit, have ended by then.
 //
 // It stops at the first event that cannot be decoded or folded with an
-// [*EventError], at a gap with [events.ErrGap] or [ErrOrder], and when ctx ends.
+// [*projections.EventError], at a gap with [events.ErrGap] or [projections.ErrOrder], and when ctx ends.
 // The checkpoint is then right before that event, or, where ctx ended, after a
 // whole transaction.
-func Fold(ctx context.Context, book Source, codec events.Codec, store Store, opt FoldOptions) (err error) {
+func Fold(ctx context.Context, book Source, codec events.Codec, store projections.Store, opt Options) (err error) {
 	if opt.Batch <= 0 {
 		opt.Batch = DefaultBatch
 	}
@@ -56,7 +63,7 @@ func Fold(ctx context.Context, book Source, codec events.Codec, store Store, opt
 		for range batches { // the decoder closes it when it ends
 		}
 	}()
-	c := committer{store: store, memo: NewMemo(), progress: opt.Progress}
+	c := committer{store: store, memo: projections.NewMemo(), progress: opt.Progress}
 	defer func() { err = errors.Join(err, c.wait()) }()
 	for b := range batches {
 		if err := c.fold(ctx, b.items); err != nil {
@@ -69,16 +76,16 @@ func Fold(ctx context.Context, book Source, codec events.Codec, store Store, opt
 	return ctx.Err()
 }
 
-func checkpointOf(store Store) (events.Seq, error) {
+func checkpointOf(store projections.Store) (events.Seq, error) {
 	snapshot := store.Snapshot()
-	state, err := LoadState(snapshot)
+	state, err := projections.LoadState(snapshot)
 	return state.Seq, errors.Join(err, snapshot.Close())
 }
 
 // committer commits one transaction while the next one is folded.
 type committer struct {
-	store    Store
-	memo     *Memo
+	store    projections.Store
+	memo     *projections.Memo
 	progress func(events.Seq) // nil for nobody
 	upTo     events.Seq       // where the commit under way ends
 	done     chan error       // of the commit under way; nil where there is none
@@ -94,14 +101,14 @@ func (c *committer) fold(ctx context.Context, items []item) error {
 	for i, it := range items {
 		err := ctx.Err()
 		if err == nil {
-			err = Apply(tx, it.event, it.record)
+			err = projections.Apply(tx, it.event, it.record)
 		}
 		if err == nil {
 			continue
 		}
 		err = errors.Join(c.wait(), err)
 		tx.Discard()
-		if errors.Is(err, ErrStore) || ctx.Err() != nil {
+		if errors.Is(err, projections.ErrStore) || ctx.Err() != nil {
 			return err
 		}
 		return errors.Join(c.fold(ctx, items[:i]), err)
@@ -171,7 +178,7 @@ func (d decoder) run(ctx context.Context, records iter.Seq2[events.Record, error
 func (d decoder) decode(record events.Record) (events.Recorded, error) {
 	event, err := d.codec.Decode(record)
 	if err != nil {
-		return event, &EventError{Seq: record.Seq, Err: err}
+		return event, &projections.EventError{Seq: record.Seq, Err: err}
 	}
 	return event, nil
 }
@@ -187,7 +194,7 @@ func (d decoder) send(ctx context.Context, b batch) bool {
 
 // Fingerprint is the SHA-256 over all rows, each with its lengths, and how many
 // there are: equal for two stores exactly where they are equal byte for byte.
-func Fingerprint(r Reader) (events.Digest, int64, error) {
+func Fingerprint(r projections.Reader) (events.Digest, int64, error) {
 	sum, rows := sha256.New(), int64(0)
 	var lengths [8]byte
 	for row, err := range r.Scan([]byte{}, []byte{0xff}) {
