@@ -96,6 +96,9 @@ type Arguments struct {
 	MAC MAC `json:"mac,omitzero"`
 	// Blob holds the whole redacted text where Text is cut.
 	Blob Digest `json:"blob,omitzero"`
+	// Paths are the workspace paths among the arguments, redacted, one per line: Text
+	// may be cut before it names them.
+	Paths string `json:"paths,omitzero"`
 }
 
 // CallFacts are the facts that a decision saw, kept so that it can be repeated.

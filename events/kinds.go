@@ -27,6 +27,7 @@ const (
 	KindCallDecided        Kind = "call.decided"
 	KindCallReleased       Kind = "call.released"
 	KindCallCompleted      Kind = "call.completed"
+	KindUsageRecorded      Kind = "usage.recorded"
 	KindReviewRequested    Kind = "review.requested"
 	KindReviewApproved     Kind = "review.approved"
 	KindReviewRefused      Kind = "review.refused"
@@ -75,6 +76,7 @@ var kinds = kindSet{
 	KindCallDecided:        of[CallDecided](EntityAgent, 1),
 	KindCallReleased:       of[CallReleased](EntityAgent, 1),
 	KindCallCompleted:      of[CallCompleted](EntityAgent, 1),
+	KindUsageRecorded:      of[UsageRecorded](EntityAgent, 1),
 	KindReviewRequested:    of[ReviewRequested](EntityReview, 1),
 	KindReviewApproved:     of[ReviewApproved](EntityReview, 1),
 	KindReviewRefused:      of[ReviewRefused](EntityReview, 1),

@@ -27,6 +27,7 @@ import (
 	"slices"
 
 	"gatebook/events"
+	"gatebook/policy/price"
 )
 
 // ErrCatalog marks a catalog that is not valid; the wrapping errors are
@@ -55,6 +56,7 @@ type Catalog struct {
 	People     map[events.PersonID]Person   `json:"people,omitzero"`
 	Jobs       map[string]Job               `json:"jobs,omitzero"`
 	Limits     Limits                       `json:"limits,omitzero"`
+	Prices     price.Table                  `json:"prices,omitzero"`
 }
 
 // Scope is a named set of tools.

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"gatebook/events"
+	"gatebook/policy/price"
 )
 
 // Change is one difference between two catalogs.
@@ -106,6 +107,7 @@ func (d *diff) all(a, b Catalog) {
 	d.limit("limits.review_time", int64(x.ReviewTime), int64(y.ReviewTime), true)
 	d.limit("limits.queued_calls", int64(x.QueuedCalls), int64(y.QueuedCalls), false)
 	d.limit("limits.running_tools", int64(x.RunningTools), int64(y.RunningTools), false)
+	d.prices(a.Prices, b.Prices)
 }
 
 // kind says how entries of one kind compare. label and removed may be nil: no
@@ -354,27 +356,21 @@ func union[K ~string, V any](a, b map[K]V) []K {
 	return inOrder(all)
 }
 
-// content compares content rules: one that is gone, or says something else,
-// widens.
-func (d *diff) content(a, b map[string]ContentRule) {
-	for _, name := range union(a, b) {
-		x, had := a[name]
-		y, has := b[name]
-		at := "content." + name
+// prices compares what models cost: only that something is not known any more widens
+// nothing.
+func (d *diff) prices(a, b price.Table) {
+	d.value("prices.currency", a.Currency, b.Currency)
+	for _, name := range union(a.Models, b.Models) {
+		x, had := a.Models[name]
+		y, has := b.Models[name]
+		at := "prices.models." + name
 		switch {
 		case !had:
-			d.add(at, "added", false)
+			d.add(at, "added: "+y.String(), true)
 		case !has:
-			d.add(at, "removed", true)
-		default:
-			d.value(at+".pattern", x.Pattern, y.Pattern)
-			d.value(at+".verdict", string(x.Verdict), string(y.Verdict))
-			if !slices.Equal(x.Tools, y.Tools) || !slices.Equal(x.Scopes, y.Scopes) {
-				d.add(at, "is about other calls", true)
-			}
-			if x.Reason != y.Reason {
-				d.add(at+".reason", "changed", false)
-			}
+			d.add(at, "removed", false)
+		case x != y:
+			d.add(at, "changed from "+x.String()+" to "+y.String(), true)
 		}
 	}
 }

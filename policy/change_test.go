@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"gatebook/events"
+	"gatebook/policy/price"
 )
 
 func TestCompare(t *testing.T) {
@@ -111,6 +112,11 @@ func TestCompare(t *testing.T) {
 		{"longer timeout", nil, func(c *Catalog) { c.Limits.RoundTimeout = 2 * DefaultRoundTimeout }, "limits.round_timeout changed from 1h0m0s to 2h0m0s", true},
 		{"shorter tool time", nil, func(c *Catalog) { c.Limits.ToolTime = 1_000_000 }, "limits.tool_time changed from 30s to 1s", false},
 		{"fewer queued", nil, func(c *Catalog) { c.Limits.QueuedCalls = 1 }, "limits.queued_calls changed from 64 to 1", false},
+		{"a first price", nil, func(c *Catalog) { c.Prices = prices(3) }, "prices.currency added; prices.models.m added: input 0.000003 for a million", true},
+		{"a lower price", func(c *Catalog) { c.Prices = prices(3) }, func(c *Catalog) { c.Prices = prices(2) },
+			"prices.models.m changed from input 0.000003 for a million to input 0.000002 for a million", true},
+		{"a price no more", func(c *Catalog) { c.Prices = prices(3) }, func(c *Catalog) { c.Prices.Models = nil }, "prices.models.m removed", false},
+		{"another currency", func(c *Catalog) { c.Prices = prices(3) }, func(c *Catalog) { c.Prices.Currency = "USD" }, `prices.currency changed from "EUR" to "USD"`, true},
 		{"more running", nil, func(c *Catalog) { c.Limits.RunningTools = 17 }, "limits.running_tools changed from 16 to 17", true},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
@@ -188,4 +194,8 @@ func TestFirstCatalog(t *testing.T) {
 	if _, no := LoadCatalog(nil, CatalogRequest{By: anna, Approves: true, Next: bare}); no == nil {
 		t.Error("an empty first catalog needs nobody")
 	}
+}
+
+func prices(micros int64) price.Table {
+	return price.Table{Currency: "EUR", Models: map[string]price.Price{"m": {Input: price.Rate{Amount: events.AmountOf(micros)}}}}
 }

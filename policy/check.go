@@ -88,6 +88,7 @@ func (v *checker) all() {
 		v.job("jobs."+name, name, v.c.Jobs[name])
 	}
 	v.limits(v.c.Limits)
+	v.c.Prices.Check(func(path, text string) { v.fault("prices."+path, "%s", text) })
 }
 
 func (v *checker) profile(path, name string, p Profile) {

@@ -11,6 +11,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"gatebook/events"
+	"gatebook/policy/price"
 	"gatebook/policy/when"
 )
 
@@ -182,6 +183,14 @@ func (c *Compiled) Limits() Limits {
 	}
 }
 
+// Prices are those in force.
+func (c *Compiled) Prices() price.Table {
+	if c == nil {
+		return price.Table{}
+	}
+	return c.catalog.Prices
+}
+
 // PhaseInForce is the lower of the catalog's phase and set, the last
 // phase.changed (0: there was none). An unknown value counts as 1.
 func (c *Compiled) PhaseInForce(set int) int {
@@ -260,6 +269,7 @@ func normalise(c Catalog) (Catalog, error) {
 	})
 	n.Jobs = each(n.Jobs, func(j Job) Job { return j })
 	n.Limits = normalLimits(n.Limits)
+	n.Prices.Models = each(n.Prices.Models, func(p price.Price) price.Price { return p })
 	return n, nil
 }
 

@@ -129,3 +129,28 @@ func textsOf(value jsontext.Value) ([]string, bool) {
 	}
 	return texts, len(value) > 0 && dec.StackDepth() == 0
 }
+
+// content compares content rules: one that is gone, or says something else,
+// widens.
+func (d *diff) content(a, b map[string]ContentRule) {
+	for _, name := range union(a, b) {
+		x, had := a[name]
+		y, has := b[name]
+		at := "content." + name
+		switch {
+		case !had:
+			d.add(at, "added", false)
+		case !has:
+			d.add(at, "removed", true)
+		default:
+			d.value(at+".pattern", x.Pattern, y.Pattern)
+			d.value(at+".verdict", string(x.Verdict), string(y.Verdict))
+			if !slices.Equal(x.Tools, y.Tools) || !slices.Equal(x.Scopes, y.Scopes) {
+				d.add(at, "is about other calls", true)
+			}
+			if x.Reason != y.Reason {
+				d.add(at+".reason", "changed", false)
+			}
+		}
+	}
+}

@@ -26,6 +26,7 @@ const (
 	CodeReviewExpired       Code = "review_expired"
 	CodeRoundEnded          Code = "round_ended"
 	CodeRoundOpen           Code = "round_open"
+	CodeTooMany             Code = "too_many"
 	CodeUnknownAgent        Code = "unknown_agent"
 	CodeUnknownConversation Code = "unknown_conversation"
 	CodeUnknownProfile      Code = "unknown_profile"
@@ -35,6 +36,6 @@ const (
 func Codes() []Code {
 	return []Code{
 		CodeConflict, CodeInvalid, CodeNoReview, CodeNoRound, CodeNotAllowed, CodeReviewDecided, CodeReviewExpired, CodeRoundEnded, CodeRoundOpen,
-		CodeUnknownAgent, CodeUnknownConversation, CodeUnknownProfile,
+		CodeTooMany, CodeUnknownAgent, CodeUnknownConversation, CodeUnknownProfile,
 	}
 }

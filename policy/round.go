@@ -406,12 +406,22 @@ func AbandonRound(round RoundFacts) RoundDecision {
 	return CloseRound(round, events.RoundCancelled, "the process that served the round is gone, or its agent was released")
 }
 
+// ServedBy says that the round is the agent's and that the handle is its.
+func (r RoundFacts) ServedBy(agent events.AgentID, handle events.Digest) bool {
+	return agent != "" && r.Agent == agent && sameHandle(handle, r.HandleHash)
+}
+
+// BegunBy says that the channel began the round and that the handle is its.
+func (r RoundFacts) BegunBy(channel events.ChannelID, handle events.Digest) bool {
+	return channel != "" && r.Channel == channel && sameHandle(handle, r.HandleHash)
+}
+
 // MayAttach says whether a process of the agent serves the round; nil means yes.
 // A round that does not exist, one of another agent and a wrong handle get the
 // same answer.
 func MayAttach(agent events.AgentID, handle events.Digest, round RoundFacts) *Refusal {
 	switch {
-	case agent == "" || round.Agent != agent || !sameHandle(handle, round.HandleHash):
+	case !round.ServedBy(agent, handle):
 		return refuse(CodeNoRound, "you have no round of this id and handle")
 	case !round.Open:
 		return &Refusal{Code: CodeRoundEnded, Reason: "the round " + string(round.Round) + " has ended", Round: round.Round}
@@ -423,9 +433,7 @@ func MayAttach(agent events.AgentID, handle events.Digest, round RoundFacts) *Re
 // call of callRound ended: both rounds are the agent's, open or ended, and of the
 // same conversation.
 func MayAskOutcome(agent events.AgentID, handle events.Digest, asked, callRound RoundFacts) bool {
-	mine := agent != "" && asked.Agent == agent && callRound.Agent == agent
-	return mine && sameHandle(handle, asked.HandleHash) &&
-		asked.Conversation != "" && asked.Conversation == callRound.Conversation
+	return asked.ServedBy(agent, handle) && callRound.Agent == agent && asked.Conversation != "" && asked.Conversation == callRound.Conversation
 }
 
 // sameHandle compares in constant time; an empty hash is the hash of nothing.

@@ -177,6 +177,8 @@ func (f *fold) event() error {
 		return f.callReleased(e)
 	case events.CallCompleted:
 		return f.callCompleted(e)
+	case events.UsageRecorded:
+		return f.usageRecorded(e)
 	case events.ReviewRequested:
 		return f.reviewRequested(e)
 	case events.ReviewApproved:

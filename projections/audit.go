@@ -26,6 +26,7 @@ type AuditRow struct {
 	MAC          events.MAC
 	ArgsPreview  events.Personal // at most events.MaxPreview bytes
 	ArgsSize     int64           // bytes, before redaction
+	Paths        string          // the workspace paths among the arguments, one per line
 	Verdict      events.Verdict
 	Status       events.Status // empty while open
 	// Layer, Rule and Reason are of the refusal, at the decision or after it.
@@ -68,6 +69,7 @@ type storedCall struct {
 	MAC                          events.MAC
 	ArgsPreview                  storedPersonal
 	ArgsSize                     int64
+	Paths                        string
 	Verdict                      events.Verdict
 	Status                       events.Status
 	Layer                        events.Layer
@@ -94,7 +96,7 @@ func storeCall(r AuditRow) storedCall {
 		ModelName: r.Model.Name, ModelKnown: r.Model.Known, Channel: r.Channel,
 		PrincipalID: r.Principal.ID, PrincipalKind: r.Principal.Kind, Profile: r.Profile,
 		ToolOwner: r.Tool.Owner, Tool: r.Tool.Name, Key: r.Key, MAC: r.MAC,
-		ArgsPreview: storePersonal(r.ArgsPreview), ArgsSize: r.ArgsSize,
+		ArgsPreview: storePersonal(r.ArgsPreview), ArgsSize: r.ArgsSize, Paths: r.Paths,
 		Verdict: r.Verdict, Status: r.Status, Layer: r.Layer, Rule: r.Rule, Reason: r.Reason, Error: r.Error,
 		ResultSize: r.Result.Size, ResultMAC: r.Result.MAC, ResultPreview: storePersonal(r.Result.Preview),
 		ResultRedacted: r.Result.Redacted, ResultTruncated: r.Result.Truncated, ResultBlob: r.Result.Blob, Executor: r.Executor,
@@ -109,7 +111,7 @@ func (s storedCall) row() AuditRow {
 		Model: events.Model{Name: s.ModelName, Known: s.ModelKnown}, Channel: s.Channel,
 		Principal: events.Principal{ID: s.PrincipalID, Kind: s.PrincipalKind}, Profile: s.Profile,
 		Tool: events.ToolKey{Owner: s.ToolOwner, Name: s.Tool}, Key: s.Key, MAC: s.MAC,
-		ArgsPreview: s.ArgsPreview.personal(), ArgsSize: s.ArgsSize,
+		ArgsPreview: s.ArgsPreview.personal(), ArgsSize: s.ArgsSize, Paths: s.Paths,
 		Verdict: s.Verdict, Status: s.Status, Layer: s.Layer, Rule: s.Rule, Reason: s.Reason, Error: s.Error,
 		Result: events.Result{
 			Size: s.ResultSize, MAC: s.ResultMAC, Preview: s.ResultPreview.personal(),

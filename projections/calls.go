@@ -47,7 +47,7 @@ func (f *fold) decidedRow(e events.CallDecided) AuditRow {
 	row := AuditRow{
 		Call: e.Call, Round: e.Round, Conversation: e.Conversation, Step: e.Step,
 		Agent: f.rec.Agent, Role: e.Facts.Role, Principal: e.Principal, Profile: e.Profile,
-		Tool: e.Tool, Key: e.Key, MAC: e.Arguments.MAC, ArgsPreview: preview(e.Arguments.Text), ArgsSize: e.Arguments.Size,
+		Tool: e.Tool, Key: e.Key, MAC: e.Arguments.MAC, ArgsPreview: preview(e.Arguments.Text), ArgsSize: e.Arguments.Size, Paths: e.Arguments.Paths,
 		Verdict: e.Verdict, Layer: e.Layer, Rule: e.Rule, Reason: e.Reason, Tier: e.Tier,
 		Decided: f.rec.Time, Seq: f.rec.Seq, Catalog: f.rec.Catalog,
 	}

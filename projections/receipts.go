@@ -17,9 +17,11 @@ type ReceiptRow struct {
 	Begun, Ended events.Instant
 	End          events.RoundEnd // empty while the round is open
 	Steps        int64
+	Waiting      int64         // steps that wait for a person
 	ByStatus     []Count       // sorted by name
 	ByTool       []ToolCount   // sorted by name
 	Duration     events.Micros // of ended calls, summed
+	Usage        []UsageSum    // sorted by model and currency; they name no agent
 	Seq          events.Seq    // of round.begun; the cursor of lists
 }
 
@@ -53,6 +55,7 @@ type tally struct {
 	ByStatus []Count
 	ByTool   []ToolCount
 	Duration events.Micros
+	Usage    []UsageSum
 }
 
 // ReceiptByRound gives the receipt of a round, open or ended.
@@ -69,9 +72,18 @@ func receiptOf(r Reader, round RoundRow) (ReceiptRow, error) {
 	t, _, err := loadRow[tally](r, keyOf(viewReceipt, string(round.Round)))
 	return ReceiptRow{
 		Round: round.Round, Agent: round.Agent, Principal: round.Principal, Task: round.Task,
-		Begun: round.Begun, Ended: round.Ended, End: round.End, Steps: round.Steps,
-		ByStatus: t.ByStatus, ByTool: t.ByTool, Duration: t.Duration, Seq: round.Seq,
+		Begun: round.Begun, Ended: round.Ended, End: round.End, Steps: round.Steps, Waiting: round.Staged,
+		ByStatus: t.ByStatus, ByTool: t.ByTool, Duration: t.Duration, Usage: t.Usage, Seq: round.Seq,
 	}, err
+}
+
+// Messages is how many messages of models the round has reported.
+func (r ReceiptRow) Messages() int64 {
+	n := int64(0)
+	for _, s := range r.Usage {
+		n += s.Messages
+	}
+	return n
 }
 
 // ReceiptFilter says which receipts to list. Its zero value lists all, newest

@@ -37,6 +37,9 @@ const (
 	viewReviewList   byte = 21 // seq of review.requested -> review
 	viewReviewOpen   byte = 22 // seq of review.requested -> review, while it is open
 	viewReviewSame   byte = 23 // agent, digest of arguments, tool -> call, while its review is open
+	viewUsage        byte = 30 // seq of the first usage.recorded of a message -> UsageRow
+	viewUsageMessage byte = 31 // agent, message -> that seq
+	viewUsageHour    byte = 32 // hour of that event, agent, model, currency -> UsageSum
 )
 
 // lastSeq is above every sequence of a book.

@@ -18,8 +18,8 @@ import (
 )
 
 func (a *App) roundCommand() *cobra.Command {
-	cmd := group(&cobra.Command{Use: "round", Short: "Begin, accept, end and list rounds"})
-	cmd.AddCommand(a.roundBeginCommand(), a.roundAcceptCommand(), a.roundEndCommand(), a.roundListCommand())
+	cmd := group(&cobra.Command{Use: "round", Short: "Begin, accept, end and list rounds, and report what their models used"})
+	cmd.AddCommand(a.roundBeginCommand(), a.roundAcceptCommand(), a.roundUsageCommand(), a.roundEndCommand(), a.roundListCommand())
 	return cmd
 }
 

@@ -109,7 +109,7 @@ func callSamples() []sample {
 	return []sample{
 		{agent, events.CallDecided{
 			Call: ID[events.CallID](7), Tool: events.ToolKey{Owner: "builtin", Name: "file.read"}, Verdict: events.Allow,
-		}, []events.Event{decided(events.Plain(odd)), decided(sealed()), granted(), ofChild(), staged()}},
+		}, []events.Event{decided(events.Plain(odd)), decided(sealed()), granted(), ofChild(), staged(), touching()}},
 		{agent, events.CallReleased{Call: ID[events.CallID](7), Round: ID[events.RoundID](3)}, []events.Event{
 			events.CallReleased{Call: ID[events.CallID](7), Round: ID[events.RoundID](3)},
 			events.CallReleased{
@@ -124,6 +124,22 @@ func callSamples() []sample {
 		{agent, events.CallCompleted{
 			Call: ID[events.CallID](7), Round: ID[events.RoundID](3), Status: events.StatusOK, Executor: events.ByEngine,
 		}, []events.Event{completed(events.Plain(odd)), completed(sealed())}},
+		{agent, events.UsageRecorded{
+			Round: ID[events.RoundID](3), Message: "msg_1", Source: events.ActorAgent, Known: "claimed",
+		}, []events.Event{
+			events.UsageRecorded{
+				Round: ID[events.RoundID](3), Message: odd, Model: "m-1", Source: events.ActorChannel, Known: "claimed",
+				Tokens: events.Tokens{
+					Input: events.AmountOf(27), CachedInput: events.AmountOf(events.MaxAmount),
+					CacheWrite: events.AmountOf(10), Output: events.AmountOf(47),
+				},
+				Cost: events.AmountOf(1_500_000), Currency: "EUR",
+			},
+			events.UsageRecorded{
+				Round: ID[events.RoundID](3), Message: "msg_2", Model: "m-2", Source: events.ActorAgent, Known: "claimed",
+				Tokens: events.Tokens{Input: events.AmountOf(900), CachedInput: events.AmountOf(0)}, Currency: "EUR",
+			},
+		}},
 	}
 }
 
@@ -156,6 +172,13 @@ func staged() events.CallDecided {
 	d := granted()
 	d.Verdict, d.Layer, d.Rule, d.Reason = events.Deny, events.LayerStaging, "same", "waits already"
 	d.Facts = events.CallFacts{Phase: 2, Staged: 20, SameStaged: ID[events.CallID](5), NoRoom: true}
+	return d
+}
+
+// touching is a call of two paths.
+func touching() events.CallDecided {
+	d := granted()
+	d.Arguments.Paths = "notes/a.md\nnotes/b.md"
 	return d
 }
 

@@ -73,6 +73,19 @@ type RoundAnswer struct {
 	Job      string         `json:"job,omitzero"`
 }
 
+// UsageAnswer is what is recorded of a message. Cost is in micro-units of Currency,
+// null where it is not known.
+type UsageAnswer struct {
+	Round    events.RoundID `json:"round"`
+	Message  string         `json:"message"`
+	Model    string         `json:"model,omitzero"`
+	Cost     events.Amount  `json:"cost_micros"`
+	Currency string         `json:"currency,omitzero"`
+	Seq      events.Seq     `json:"seq"`
+	// Repeated says that the same was recorded before.
+	Repeated bool `json:"repeated,omitzero"`
+}
+
 // Done is the answer to a person's act: the sequence that it is recorded at.
 type Done struct {
 	Seq     events.Seq `json:"seq"`

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"regexp"
+	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -13,6 +14,7 @@ import (
 	"gatebook/handlers/engine"
 	"gatebook/handlers/strictjson"
 	"gatebook/policy"
+	"gatebook/policy/paths"
 )
 
 // call makes the command of a tool call. A malformed one goes to the loop as
@@ -164,8 +166,21 @@ func (i *Intake) decodeArguments(cmd *engine.Call, args jsontext.Value) {
 		cmd.Request.Malformed = &policy.Malformed{Field: "args", Reason: "not the tool's arguments"}
 	default:
 		cmd.Args, cmd.Request.Paths = decoded.Args, decoded.Paths
+		cmd.Request.Arguments.Paths = i.pathsText(decoded.Paths)
 	}
 }
+
+// pathsText is what the book keeps of paths. None of them has a line end.
+func (i *Intake) pathsText(list []paths.Path) string {
+	texts := make([]string, len(list))
+	for n, p := range list {
+		texts[n] = i.foreign(p.String(), maxPath)
+	}
+	return strings.Join(texts, "\n")
+}
+
+// maxPath bounds what the book keeps of one path, in bytes.
+const maxPath = 1 << 10
 
 // settle lets go of a blob once its call is decided. The loop must not wait for
 // the disk: what may have to be removed is left to [Intake.Run].

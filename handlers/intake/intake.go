@@ -13,6 +13,7 @@ import (
 	"gatebook/handlers/health"
 	"gatebook/handlers/tools"
 	"gatebook/policy"
+	"gatebook/policy/usage"
 )
 
 // Bounds of the intake.
@@ -217,6 +218,7 @@ func (i *Intake) Refusals() []engine.Note { return i.counts.take() }
 const (
 	verbCall    = "call"
 	verbOutcome = "outcome"
+	verbUsage   = "usage"
 )
 
 // command decodes one message. Nil means that it was answered here.
@@ -239,6 +241,10 @@ func (i *Intake) command(m Message) engine.Command {
 		return i.call(events.AgentID(who), m.Data, answer)
 	case account == policy.AccountAgents && verb == verbOutcome:
 		return i.orRefuse(account, who, m)(i.decodeOutcome(events.AgentID(who), m.Data, answer))
+	case account == policy.AccountAgents && verb == verbUsage:
+		return i.orRefuse(account, who, m)(i.decodeUsage(usage.Report{Agent: events.AgentID(who)}, m.Data, answer))
+	case account == policy.AccountChannels && verb == verbUsage:
+		return i.orRefuse(account, who, m)(i.decodeUsage(usage.Report{Channel: events.ChannelID(who)}, m.Data, answer))
 	case account == policy.AccountAgents && verb == "attach":
 		return i.orRefuse(account, who, m)(i.decodeAttach(events.AgentID(who), m.Data, answer))
 	case account == policy.AccountAgents && verb == "round.accept":

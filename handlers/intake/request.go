@@ -72,6 +72,29 @@ type endRequest struct {
 	Reason     string `json:"reason,omitzero"`
 }
 
+// usageReport are what a report on a model's message tells; a number that is null,
+// or left out, is not known.
+type usageReport struct {
+	Round       string        `json:"round"`
+	Message     string        `json:"message"`
+	Model       string        `json:"model,omitzero"`
+	Input       events.Amount `json:"input,omitzero"`
+	CachedInput events.Amount `json:"cached_input,omitzero"`
+	CacheWrite  events.Amount `json:"cache_write,omitzero"`
+	Output      events.Amount `json:"output,omitzero"`
+}
+
+// usageRequest is an agent's, channelUsageRequest a channel's.
+type usageRequest struct {
+	usageReport
+	Handle string `json:"handle"`
+}
+
+type channelUsageRequest struct {
+	usageReport
+	HandleHash string `json:"handle_hash"`
+}
+
 // handleHash is what the book keeps of a handle.
 func handleHash(handle string) (events.Digest, *policy.Malformed) {
 	if len(handle) != 32 || strings.Trim(handle, "0123456789abcdef") != "" {

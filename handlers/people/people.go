@@ -93,7 +93,7 @@ func New(cfg Config) *Handler {
 	h.views = map[string]func(request) any{
 		"audit": h.audit, "call": h.call, "receipts": h.receipts, "rounds": h.rounds,
 		"agents": h.agents, "health": h.health, "catalog": h.catalog, "reviews": h.reviews, "review": h.review,
-		"book": h.book,
+		"book": h.book, "usage": h.usage,
 	}
 	h.acts = map[string]func(request) any{
 		"catalog": h.loadCatalog, "agent.release": h.releaseAgent, "phase": h.setPhase,

@@ -14,8 +14,10 @@ package replay
 import (
 	"cmp"
 	"fmt"
+	"strconv"
 
 	"gatebook/events"
+	"gatebook/policy/price"
 )
 
 // Filter says of which events a story is; the fields are joined by and. The zero value
@@ -54,6 +56,8 @@ func RoundOf(e events.Event) events.RoundID {
 	case events.CallCompleted:
 		return e.Round
 	case events.ReviewRequested:
+		return e.Round
+	case events.UsageRecorded:
 		return e.Round
 	}
 	return ""
@@ -192,8 +196,26 @@ func ofRounds(r events.Recorded) string {
 		return fmt.Sprintf("the round ends: %s%s", e.End, because(e.Reason))
 	case events.ProfileDefaulted:
 		return fmt.Sprintf("the profile %s was asked for, none is given: %s", e.Asked, e.Reason)
+	case events.UsageRecorded:
+		return used(e)
 	}
 	return ""
+}
+
+func used(e events.UsageRecorded) string {
+	t, cost := e.Tokens, "of unknown cost"
+	if e.Cost.Known {
+		cost = price.Decimal(e.Cost.N) + " " + e.Currency
+	}
+	return fmt.Sprintf("%s used tokens for message %s: %s in, %s cached, %s to the cache, %s out, %s (%s by the %s)",
+		cmp.Or(e.Model, "a model"), e.Message, number(t.Input), number(t.CachedInput), number(t.CacheWrite), number(t.Output), cost, e.Known, e.Source)
+}
+
+func number(a events.Amount) string {
+	if !a.Known {
+		return "?"
+	}
+	return strconv.FormatInt(a.N, 10)
 }
 
 func begun(e events.RoundBegun) string {

@@ -148,6 +148,8 @@ func TestFaults(t *testing.T) {
 		{"times", head + "limits:\n  round_timeout: 3600\n  tool_time: 5\u00b5\n", "3:18 4:14"},
 		{"time under a microsecond", head + "limits:\n  tool_time: 5ns\n", "3:14"},
 		{"the name of the canonical form", head + "limits:\n  tool_time_us: 5\n", "3:3"},
+		{"O-C09 prices that are none", head + "prices:\n  currency: EUR\n  models:\n    a: {input: -1, output: 1e3, cache_write: 1.0000001}\n    b:\n      cached_input: three\n      output:\n", "5:16 5:28 5:46 7:21 8:15"},
+		{"O-C09 Compile: prices", head + "prices:\n  currency: euro\n  models:\n    gpt-4.1: {input: 10000001}\n", "3:13 5:22"},
 		{"anchor and alias", head + "scopes:\n  a: &x\n    tools: []\n  b: *x\n", "3:6 5:6"},
 		{"merge key", head + "scopes:\n  a:\n    <<: {tools: []}\n", "4:5"},
 		{"tag", "schema: !!int 1\n", "1:9"},

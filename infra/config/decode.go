@@ -14,6 +14,7 @@ import (
 
 	"gatebook/events"
 	"gatebook/policy"
+	"gatebook/policy/price"
 )
 
 // decoder fills a catalog from the syntax tree, by the names of its json tags,
@@ -40,6 +41,7 @@ func (d *decoder) fault(n ast.Node, format string, args ...any) {
 var (
 	microsType = reflect.TypeFor[events.Micros]()
 	jsonType   = reflect.TypeFor[jsontext.Value]()
+	rateType   = reflect.TypeFor[price.Rate]()
 )
 
 func (d *decoder) value(path string, n ast.Node, into reflect.Value) {
@@ -54,6 +56,9 @@ func (d *decoder) value(path string, n ast.Node, into reflect.Value) {
 		return
 	case jsonType:
 		d.json(n, into)
+		return
+	case rateType:
+		d.rate(n, into)
 		return
 	}
 	switch into.Kind() {
@@ -261,4 +266,16 @@ func (d *decoder) micros(n ast.Node, into reflect.Value) {
 		}
 	}
 	d.fault(n, "want a time with its unit, such as 30s or 1h")
+}
+
+// rate takes a price by its digits: no binary fraction stands between.
+func (d *decoder) rate(n ast.Node, into reflect.Value) {
+	switch n.(type) {
+	case *ast.IntegerNode, *ast.FloatNode, *ast.StringNode:
+		if micros, err := price.ParseDecimal(n.GetToken().Value); err == nil {
+			into.Set(reflect.ValueOf(price.Rate{Amount: events.AmountOf(micros)}))
+			return
+		}
+	}
+	d.fault(n, "want the price of a million tokens, such as 3 or 0.075")
 }

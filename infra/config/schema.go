@@ -55,6 +55,7 @@ var descriptions = map[string]string{
 	"channels":   "What brings inputs to agents, and who the names stand for that it gives.",
 	"people":     "The people, and what they may do with gatebook itself.",
 	"limits":     "Bounds; without a line the default holds.",
+	"prices":     "What the tokens of models cost; the cost of a model without a price is not known.",
 
 	"Rule.paths":          "Patterns of workspace paths: * within one component, ** any number of them, <slug> one or more of a-z 0-9 -.",
 	"Rule.exact":          "The whole of the arguments.",
@@ -67,6 +68,8 @@ var descriptions = map[string]string{
 	"Tool.staging":        "approve: each call waits for a person. Without it, auto.",
 	"Role.approve":        "The tools of which each call of such an agent, or of one below it, waits for a person.",
 	"Limits.review_time":  "How long a call waits for a person.",
+	"Table.currency":      "The currency of all prices, by its code in three capital letters.",
+	"Table.models":        "The prices of models, by their exact names.",
 	"ContentRule.verdict": "deny, or stage: such calls wait for a person.",
 	"ContentRule.reason":  "What the agent hears; the pattern is not repeated to it.",
 }
@@ -116,6 +119,8 @@ func (g schemas) of(t reflect.Type) *schema {
 		return &schema{Type: []string{"string"}, Pattern: duration, Description: "A time with its unit, such as 30s or 1h."}
 	case jsonType:
 		return &schema{Type: []string{"object"}, Others: ref("argument")}
+	case rateType:
+		return &schema{Type: []string{"number", "string"}, Pattern: `^(0|[1-9][0-9]{0,8})(\.[0-9]{1,6})?$`, Description: "The price of a million tokens; without the line it is not known."}
 	case reflect.TypeFor[events.PublicKey]():
 		return &schema{Type: []string{"string"}, Pattern: "^U[A-Z2-7]{55}$", Description: "A public key, U and 55 of A-Z 2-7."}
 	case reflect.TypeFor[events.PrincipalKind]():

@@ -231,11 +231,28 @@ func (h *history) roundStep(a *agent, c *conversation, r *round) {
 		h.write(a.id, events.RoundEnded{Round: r.id, End: ends[h.choose(len(ends))], Reason: "r"})
 	case n == 1:
 		h.write(a.id, events.RoundTainted{Round: r.id, Call: eventstest.ID[events.CallID](1)})
+	case n == 2:
+		h.use(a, r)
 	case n < 6 && open != nil:
 		h.callStep(a, r, open)
 	default:
 		h.decide(a, c, r)
 	}
+}
+
+// use reports a message, a new one or one of the round's again.
+func (h *history) use(a *agent, r *round) {
+	amount := func() events.Amount {
+		if h.choose(5) == 0 {
+			return events.Amount{}
+		}
+		return events.AmountOf(int64(h.choose(1000)))
+	}
+	h.write(a.id, events.UsageRecorded{
+		Round: r.id, Message: fmt.Sprintf("%s-%d", r.id, h.choose(3)), Model: fmt.Sprintf("m%d", h.choose(30)),
+		Tokens: events.Tokens{Input: amount(), CachedInput: amount(), CacheWrite: amount(), Output: amount()},
+		Cost:   amount(), Currency: []string{"", "EUR", "USD"}[h.choose(3)], Source: events.ActorAgent, Known: "claimed",
+	})
 }
 
 func (h *history) callStep(a *agent, r *round, c *call) {

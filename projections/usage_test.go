@@ -1,0 +1,223 @@
+package projections_test
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"gatebook/events"
+	"gatebook/events/eventstest"
+	"gatebook/projections"
+	"gatebook/projections/projectionstest"
+	"gatebook/projections/rebuild"
+)
+
+// message is what a plain walk over reports keeps of a message: the last report, in
+// the round and at the time of the first.
+type message struct {
+	agent events.AgentID
+	at    events.Instant
+	last  events.UsageRecorded
+}
+
+// usageBook draws a book of reports over some hours, and the messages in it.
+func usageBook(rt *rapid.T) ([]events.Draft, []*message) {
+	agents, rounds := []events.AgentID{"alice", "bob"}, map[events.AgentID]events.RoundID{}
+	now, n := events.Instant(0), 0
+	var drafts []events.Draft
+	write := func(agent events.AgentID, e events.Event) {
+		d := eventstest.Draft(n, agent, e)
+		if now == 0 {
+			now = d.Time
+		}
+		n++
+		d.Time = now
+		drafts = append(drafts, d)
+	}
+	write("", events.EngineStarted{Incarnation: eventstest.ID[events.Incarnation](0), Version: "test"})
+	for i, a := range agents {
+		rounds[a] = eventstest.ID[events.RoundID](100 + i)
+		conversation := eventstest.ID[events.ConversationID](200 + i)
+		write(a, events.AgentEnrolled{Role: "worker"})
+		write(a, events.ConversationOpened{Conversation: conversation})
+		write(a, events.RoundBegun{
+			Round: rounds[a], Conversation: conversation, HandleHash: eventstest.Digest(i),
+			Principal: events.Principal{ID: "ada", Kind: events.PrincipalUser},
+		})
+	}
+	amount := rapid.Map(rapid.Int64Range(-3, 1000), func(n int64) events.Amount {
+		if n < 0 {
+			return events.Amount{}
+		}
+		return events.AmountOf(n)
+	})
+	known := map[string]*message{}
+	var all []*message
+	for range rapid.IntRange(0, 60).Draw(rt, "reports") {
+		now += events.Instant(rapid.Int64Range(0, 40*60_000_000).Draw(rt, "passes"))
+		a := rapid.SampledFrom(agents).Draw(rt, "agent")
+		e := events.UsageRecorded{
+			Round: rounds[a], Message: fmt.Sprint(rapid.IntRange(0, 20).Draw(rt, "message")),
+			Model: fmt.Sprintf("m%d", rapid.IntRange(0, 2).Draw(rt, "model")),
+			Tokens: events.Tokens{
+				Input: amount.Draw(rt, "input"), CachedInput: amount.Draw(rt, "cached"),
+				CacheWrite: amount.Draw(rt, "write"), Output: amount.Draw(rt, "output"),
+			},
+			Cost: amount.Draw(rt, "cost"), Currency: rapid.SampledFrom([]string{"EUR", "USD"}).Draw(rt, "currency"),
+			Source: events.ActorAgent, Known: "claimed",
+		}
+		key := string(a) + "/" + e.Message
+		if known[key] == nil {
+			known[key] = &message{agent: a, at: now}
+			all = append(all, known[key])
+		}
+		known[key].last = e
+		write(a, e)
+	}
+	return drafts, all
+}
+
+// summed is what UsageTotals must give, by a plain walk.
+func summed(all []*message, f projections.UsageFilter) []projections.UsageSum {
+	sums := map[[3]string]*projections.UsageSum{}
+	for _, m := range all {
+		if f.Agent != "" && m.agent != f.Agent || m.at < f.Since || f.Until != 0 && m.at >= f.Until {
+			continue
+		}
+		of := projections.UsageSum{Currency: m.last.Currency}
+		if f.ByAgent {
+			of.Agent = m.agent
+		}
+		if f.ByModel {
+			of.Model = m.last.Model
+		}
+		key := [3]string{string(of.Agent), of.Model, of.Currency}
+		if sums[key] == nil {
+			sums[key] = &of
+		}
+		s, t := sums[key], m.last.Tokens
+		s.Messages++
+		add(&s.Input, t.Input)
+		add(&s.CachedInput, t.CachedInput)
+		add(&s.CacheWrite, t.CacheWrite)
+		add(&s.Output, t.Output)
+		add(&s.Cost, m.last.Cost)
+	}
+	out := []projections.UsageSum{}
+	for _, s := range sums {
+		out = append(out, *s)
+	}
+	slices.SortFunc(out, func(a, b projections.UsageSum) int {
+		return cmp.Or(cmp.Compare(a.Agent, b.Agent), cmp.Compare(a.Model, b.Model), cmp.Compare(a.Currency, b.Currency))
+	})
+	return out
+}
+
+func add(s *projections.Sum, a events.Amount) {
+	if a.Known {
+		s.N += a.N
+	} else {
+		s.Unknown++
+	}
+}
+
+// Totals over any range equal the sum of the messages in it, whatever came again.
+func TestUsageTotalsEqualTheMessages(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		drafts, all := usageBook(rt)
+		s := newMapStore()
+		fold(rt, s, projectionstest.NewBook(t, drafts), 7)
+		snap := s.Snapshot()
+		defer snap.Close()
+		start := drafts[0].Time - 3*3_600_000_000
+		for range 5 {
+			f := projections.UsageFilter{
+				Agent:   rapid.SampledFrom([]events.AgentID{"", "alice", "nobody"}).Draw(rt, "of"),
+				ByAgent: rapid.Bool().Draw(rt, "by agent"), ByModel: rapid.Bool().Draw(rt, "by model"),
+			}
+			if rapid.Bool().Draw(rt, "since") {
+				f.Since = start + events.Instant(rapid.Int64Range(0, 40*3_600_000_000).Draw(rt, "from"))
+			}
+			if rapid.Bool().Draw(rt, "until") {
+				f.Until = start + events.Instant(rapid.Int64Range(0, 40*3_600_000_000).Draw(rt, "to"))
+			}
+			if len(all) > 0 && rapid.Bool().Draw(rt, "border") { // the moment of a message is in, or out
+				f.Until = rapid.SampledFrom(all).Draw(rt, "at").at
+			}
+			got, err := projections.UsageTotals(snap, f)
+			if err != nil || !slices.Equal(got, summed(all, f)) {
+				rt.Fatalf("%+v:\n got %+v, %v\nwant %+v", f, got, err, summed(all, f))
+			}
+		}
+	})
+}
+
+// A receipt names so many models and counts the others together; no message is lost.
+func TestReceiptBoundsModels(t *testing.T) {
+	var drafts []events.Draft
+	write := func(agent events.AgentID, e events.Event) {
+		drafts = append(drafts, eventstest.Draft(len(drafts), agent, e))
+	}
+	round, conversation := eventstest.ID[events.RoundID](100), eventstest.ID[events.ConversationID](200)
+	write("", events.EngineStarted{Incarnation: eventstest.ID[events.Incarnation](0), Version: "test"})
+	write("alice", events.AgentEnrolled{Role: "worker"})
+	write("alice", events.ConversationOpened{Conversation: conversation})
+	write("alice", events.RoundBegun{Round: round, Conversation: conversation, HandleHash: eventstest.Digest(1)})
+	for i := range 100 {
+		write("alice", events.UsageRecorded{Round: round, Message: fmt.Sprint(i), Model: fmt.Sprint("m", i), Tokens: events.Tokens{Input: events.AmountOf(1)}})
+	}
+	s := newMapStore()
+	fold(t, s, projectionstest.NewBook(t, drafts), 7)
+	snap := s.Snapshot()
+	defer snap.Close()
+	receipt, _, err := projections.ReceiptByRound(snap, round)
+	if err != nil || len(receipt.Usage) != projections.MaxReceiptModels+1 || receipt.Messages() != 100 {
+		t.Errorf("%d models and %d messages, %v", len(receipt.Usage), receipt.Messages(), err)
+	}
+	totals, err := projections.UsageTotals(snap, projections.UsageFilter{ByModel: true})
+	if err != nil || len(totals) != projections.MaxReceiptModels+1 {
+		t.Errorf("totals of %d models, %v", len(totals), err)
+	}
+}
+
+func TestUsageLaws(t *testing.T) {
+	drafts := func(last ...events.UsageRecorded) []events.Draft {
+		round, conversation := eventstest.ID[events.RoundID](100), eventstest.ID[events.ConversationID](200)
+		other := eventstest.ID[events.RoundID](101)
+		all := []events.Event{
+			events.AgentEnrolled{Role: "worker"}, events.ConversationOpened{Conversation: conversation},
+			events.RoundBegun{Round: round, Conversation: conversation, HandleHash: eventstest.Digest(1)},
+			events.RoundEnded{Round: round, End: events.RoundCompleted},
+			events.RoundBegun{Round: other, Conversation: conversation, HandleHash: eventstest.Digest(2)},
+		}
+		out := []events.Draft{eventstest.Draft(0, "", events.EngineStarted{Incarnation: eventstest.ID[events.Incarnation](0), Version: "test"})}
+		for _, e := range last {
+			all = append(all, e)
+		}
+		for _, e := range all {
+			out = append(out, eventstest.Draft(len(out), "alice", e))
+		}
+		return out
+	}
+	one, two := eventstest.ID[events.RoundID](100), eventstest.ID[events.RoundID](101)
+	for name, row := range map[string]struct {
+		reports []events.UsageRecorded
+		ok      bool
+	}{
+		"of an ended round":       {[]events.UsageRecorded{{Round: one, Message: "m"}}, true},
+		"of no round":             {[]events.UsageRecorded{{Round: eventstest.ID[events.RoundID](7), Message: "m"}}, false},
+		"without a message":       {[]events.UsageRecorded{{Round: one}}, false},
+		"again, of another round": {[]events.UsageRecorded{{Round: one, Message: "m"}, {Round: two, Message: "m"}}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := rebuild.Fold(t.Context(), projectionstest.NewBook(t, drafts(row.reports...)), events.Codec{}, newMapStore(), rebuild.Options{})
+			if row.ok != (err == nil) || err != nil && !errors.Is(err, projections.ErrFold) {
+				t.Errorf("folded: %v", err)
+			}
+		})
+	}
+}
