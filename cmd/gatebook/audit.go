@@ -223,14 +223,10 @@ func (a *App) moment(flag, s string) (events.Instant, error) {
 	if s == "" {
 		return 0, nil
 	}
-	zone := time.Local
-	if a.flags.utc {
-		zone = time.UTC
-	}
 	if t, err := time.Parse(time.RFC3339, s); err == nil {
 		return events.InstantOf(t), nil
 	}
-	if t, err := time.ParseInLocation(time.DateOnly, s, zone); err == nil {
+	if t, err := time.ParseInLocation(time.DateOnly, s, a.zone()); err == nil {
 		return events.InstantOf(t), nil
 	}
 	if d, ok := ago(s); ok {

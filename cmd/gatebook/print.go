@@ -61,11 +61,15 @@ func (a *App) when(i events.Instant) string {
 	if i == 0 {
 		return "-"
 	}
-	t := i.Time()
-	if !a.flags.utc {
-		t = t.Local()
+	return i.Time().In(a.zone()).Format("2006-01-02 15:04:05 MST")
+}
+
+// zone is the one that times are read and written in.
+func (a *App) zone() *time.Location {
+	if a.flags.utc {
+		return time.UTC
 	}
-	return t.Format("2006-01-02 15:04:05 MST")
+	return time.Local
 }
 
 // took prints a duration for people.

@@ -55,7 +55,7 @@ func (a *App) usageRequest(f sumFlags, agent string) (people.UsageRequest, error
 	}
 	switch {
 	case day:
-		q.Periods, err = a.days(since, until)
+		q.Periods, err = days(since, until, a.Now().In(a.zone()))
 	case since != 0 || until != 0:
 		if until == 0 {
 			until = events.InstantOf(a.Now()).Add(24 * time.Hour) // engine time may be ahead
@@ -65,18 +65,14 @@ func (a *App) usageRequest(f sumFlags, agent string) (people.UsageRequest, error
 	return q, err
 }
 
-// days are the midnights, in the person's zone, from since to until, both of which are
-// in a day of their own; the last week where neither is given.
-func (a *App) days(since, until events.Instant) ([]events.Instant, error) {
-	zone := time.Local
-	if a.flags.utc {
-		zone = time.UTC
-	}
+// days are the midnights, in the zone of now, from since to until, both of which may
+// be within a day; the last week where neither is given.
+func days(since, until events.Instant, now time.Time) ([]events.Instant, error) {
 	midnight := func(t time.Time, days int) time.Time {
-		y, m, d := t.In(zone).Date()
-		return time.Date(y, m, d+days, 0, 0, 0, 0, zone)
+		y, m, d := t.In(now.Location()).Date()
+		return time.Date(y, m, d+days, 0, 0, 0, 0, now.Location())
 	}
-	end := midnight(a.Now(), 1)
+	end := midnight(now, 1)
 	if until != 0 {
 		end = until.Time()
 	}
@@ -131,13 +127,7 @@ func (a *App) sums(ctx context.Context, c *client, q people.UsageRequest) error 
 }
 
 // day is the date that a period begins in.
-func (a *App) day(i events.Instant) string {
-	t := i.Time()
-	if !a.flags.utc {
-		t = t.Local()
-	}
-	return t.Format(time.DateOnly)
-}
+func (a *App) day(i events.Instant) string { return i.Time().In(a.zone()).Format(time.DateOnly) }
 
 // amount is a sum for people: what is not known as a whole says so.
 func amount(n events.Amount, least int64) string {

@@ -1,127 +1,116 @@
 package main
 
 import (
-	"context"
+	"fmt"
 	"strings"
 	"testing"
+	"time"
 
-	"gatebook/infra/identity"
+	"github.com/go-json-experiment/json"
+
+	"gatebook/events"
+	"gatebook/handlers/engine"
 )
 
-// runLine is one command line in this process, with nothing around it: no folder, no
-// keys, no terminal.
-func runLine(t *testing.T, line ...string) (code int, out, said string) {
-	t.Helper()
-	var stdout, stderr strings.Builder
-	home := t.TempDir()
-	a := NewApp()
-	a.In, a.Out, a.Err = strings.NewReader(""), &stdout, &stderr
-	a.Terminal = identity.TTY{Path: home + "/terminal"}
-	a.Getenv = func(name string) string {
-		if name == "HOME" {
-			return home
-		}
-		return ""
+// A report comes from who has the round, in one strict form, and nothing that looks like
+// a secret gets into the book with it.
+func TestUsageOverTheBus(t *testing.T) {
+	h := newHouse(t, t.TempDir(), nil, "alice", "bob")
+	n := h.open()
+	r, other := h.begin("alice"), h.begin("bob")
+	alice := h.agent("alice")
+	terminal, err := h.app.channel("terminal")
+	check(t, err)
+	t.Cleanup(terminal.close)
+	const secret = "sk-ant-api03-0123456789abcdefghijklmnopqrstuvwxyz"
+	agents := func(more string) string {
+		return fmt.Sprintf(`{"round":%q,"handle":%q%s}`, r.Round, r.Handle, more)
 	}
-	code = a.Run(context.Background(), append([]string{"--dir", home + "/data"}, line...))
-	return code, stdout.String(), stderr.String()
-}
-
-// A command line that cannot be meant ends with 2 and says why, before anything
-// is looked for.
-func TestUsage(t *testing.T) {
+	channels := func(of roundFile, more string) string {
+		return fmt.Sprintf(`{"round":%q,"handle_hash":%q%s}`, of.Round, of.hash(), more)
+	}
 	for _, row := range []struct {
-		line string // words apart by one space; _ is an empty word
-		says string
+		name, body string
+		by         *client
+		code       string // of the refusal
+		events     int    // recorded
 	}{
-		{"bogus", `unknown command "bogus"`},
-		{"agnet", "did you mean agent?"},
-		{"agent bogus", `unknown command "bogus" for "gatebook agent"`},
-		{"agent add", "accepts 1 arg"},
-		{"agent add alice", "--role is missing"},
-		{"agent add Alice --role worker", "lower-case"},
-		{"agent add system --role worker", "reserved"},
-		{"agent add alice --rool worker", "unknown flag"},
-		{"agent release", "accepts 1 arg"},
-		{"agent profile alice", "accepts 2 arg"},
-		{"channel add chat", "--agents is missing"},
-		{"channel add chat/room --agents alice", "lower-case"},
-		{"person add bob --observe alice", "--supervisor"},
-		{"person add bob --approve-key U", "needs --key"},
-		{"round begin", "--agent is missing"},
-		{"round begin --agent ../x", "lower-case"},
-		{"round begin --agent alice --conversation foo", "--conversation"},
-		{"serve --port 99999", "0 to 65535"},
-		{"audit --follow --until 1h", "do not go with --follow"},
-		{"audit --follow --before 7", "do not go with --follow"},
-		{"audit --since 2026-11-30 --until 2026-11-29", "nothing can lie between"},
-		{"round end --agent alice --end maybe", "completed, failed or cancelled"},
-		{"call file.list", "--agent is missing"},
-		{"call --agent alice", "name a tool"},
-		{"call --agent alice file.list {", "strict JSON"},
-		{"call --agent alice file.list _", "strict JSON"},
-		{`call --agent alice file.list {},"tool":"x"`, "strict JSON"},
-		{`call --agent alice file.list {"path":"a","path":"b"}`, "duplicate"},
-		{"call --agent alice file.list {} --outcome x", "leave out the tool"},
-		{"call --agent alice --outcome xyz", `--outcome: `},
-		{"explain xyz", "is not a ULID: want 26 characters of 0-9 and A-Z without I, L, O and U, the first at most 7\n"},
-		{"audit --limit x", `--limit "x": want a whole number; see gatebook audit --help`},
-		{"audit --before -1", `--before "-1": want a whole number, 0 or more; see`},
-		{"audit --json=perhaps", `--json "perhaps": want true or false; see`},
-		{"channel add chat --agents a --sender x=work --sender x=guest", `--sender "x": this sender is named twice`},
-		{"channel add chat --agents a --sender x", `--sender "x": want NAME=PROFILE`},
-		{"version now", "unknown command"},
-		{"phase 3", "want phase 1"},
-		{"check a b", "accepts at most 1"},
-		{"catalog approve now", "unknown command"},
-		{"completion bogus", `unknown command "bogus" for "gatebook completion"; see gatebook completion --help`},
-		{"completion bash now", `unknown command "now"`},
-		{"help nope", `unknown command "nope" for "gatebook"`},
-		{"help agent ad", "did you mean add?"},
-		{"audit --json --limit 0", "gatebook: --limit 0: want at least 1\n"}, // plain text with --json too
-		{"round list --limit 0", "--limit 0: want at least 1"},
-		{"--bogus", "unknown flag"},
+		{"O-C01 the start", agents(`,"message":"a","input":27,"cached_input":100,"cache_write":10,"output":1`), alice, "", 1},
+		{"O-C01 the end", agents(`,"message":"a","input":27,"cached_input":100,"cache_write":10,"output":47`), alice, "", 1},
+		{"O-C08 the end, delivered twice", agents(`,"message":"a","input":27,"cached_input":100,"cache_write":10,"output":47`), alice, "", 0},
+		{"O-C05 an abort after the start", agents(`,"message":"b","input":900`), alice, "", 1},
+		{"O-C05 an abort before it", agents(`,"message":"c","input":null`), alice, "", 1},
+		{"of the channel", channels(r, `,"message":"d","model":"m","input":1,"cached_input":0,"cache_write":0,"output":1`), terminal, "", 1},
+		{"the channel's stands", agents(`,"message":"d","input":0`), alice, "conflict", 0},
+		{"of bob's round with alice's handle", strings.Replace(agents(`,"message":"e"`), string(r.Round), string(other.Round), 1), alice, "no_round", 0},
+		{"of bob's round with bob's handle", fmt.Sprintf(`{"round":%q,"handle":%q,"message":"e"}`, other.Round, other.Handle), alice, "no_round", 0},
+		{"of the channel with a wrong hash", strings.Replace(channels(r, `,"message":"e"`), string(r.hash()), string(other.hash()), 1), terminal, "no_round", 0},
+		{"an agent in the form of a channel", channels(r, `,"message":"e"`), alice, "invalid", 0},
+		{"a channel in the form of an agent", agents(`,"message":"e"`), terminal, "invalid", 0},
+		{"no message", agents(`,"input":1`), alice, "invalid", 0},
+		{"less than nothing", agents(`,"message":"e","input":-1`), alice, "invalid", 0},
+		{"a fraction", agents(`,"message":"e","input":1.5`), alice, "invalid", 0},
+		{"an exponent", agents(`,"message":"e","input":1e2`), alice, "invalid", 0},
+		{"a text", agents(`,"message":"e","input":"1"`), alice, "invalid", 0},
+		{"beyond an integer", agents(`,"message":"e","input":99999999999999999999`), alice, "invalid", 0},
+		{"more than any model", agents(`,"message":"e","input":100000001`), alice, "invalid", 0},
+		{"O-L10 a cost of its own", agents(`,"message":"e","cost":1`), alice, "invalid", 0},
+		{"O-L10 a time of its own", agents(`,"message":"e","time":"2001-01-01T00:00:00Z"`), alice, "invalid", 0},
+		{"O-L09 another agent", agents(`,"message":"e","agent":"bob"`), alice, "invalid", 0},
+		{"a name twice", agents(`,"message":"e","message":"f"`), alice, "invalid", 0},
+		{"a secret for a message", agents(`,"message":"` + secret + `"`), alice, "invalid", 0},
+		{"the handle for a message", agents(`,"message":"` + r.Handle + `"`), alice, "invalid", 0},
+		{"a secret for a model", agents(`,"message":"f","model":"` + secret + `"`), alice, "", 1},
+		{"the handle for a model", agents(`,"message":"g","model":"` + r.Handle + `"`), alice, "", 1},
 	} {
-		t.Run(row.line, func(t *testing.T) {
-			words := strings.Split(row.line, " ")
-			for i, w := range words {
-				if w == "_" {
-					words[i] = ""
-				}
+		t.Run(row.name, func(t *testing.T) {
+			before, _ := all[events.UsageRecorded](t, n)
+			var no engine.Refused
+			raw := row.by.raw(t, "usage", row.body)
+			if err := json.Unmarshal(raw, &no); err != nil || no.Error.Code != row.code {
+				t.Errorf("answered %s, want the code %q", raw, row.code)
 			}
-			code, out, said := runLine(t, words...)
-			if code != exitUsage || !strings.Contains(said, row.says) || out != "" {
-				t.Errorf("exit code %d, want 2; printed %q and said %q, want it to say %q", code, out, said, row.says)
+			after, of := all[events.UsageRecorded](t, n)
+			if len(after) != len(before)+row.events {
+				t.Fatalf("%d events more, want %d", len(after)-len(before), row.events)
+			}
+			if row.events > 0 && of[len(of)-1] != "alice" {
+				t.Errorf("recorded about %s", of[len(of)-1])
+			}
+			for _, e := range after {
+				if text := fmt.Sprint(e); strings.Contains(text, secret) || strings.Contains(text, r.Handle) {
+					t.Errorf("the book has %s", text)
+				}
 			}
 		})
 	}
 }
 
-// Help and completion are no errors, and what completes words is quiet without a
-// folder.
-func TestHelp(t *testing.T) {
-	for line, want := range map[string]string{
-		"": "Usage:", "agent": "Usage:", "call --help": "gatebook call --agent alice",
-		"version": "gatebook version 0.1.0", "version --json": `"version": "0.1.0`,
-		"help": "Usage:", "help agent add": "gatebook agent add alice", "completion": "Usage:", "__complete help age": "agent",
-		"completion bash": "bash completion", "__complete call --agent alice ": "file.read", "__complete agent add a --role ": ":4",
-	} {
-		code, out, said := runLine(t, strings.Split(line, " ")...)
-		if line == "" {
-			code, out, said = runLine(t)
+// Days are those of the zone, also where one has 23 or 25 hours.
+func TestDays(t *testing.T) {
+	zone, err := time.LoadLocation("Europe/Berlin")
+	check(t, err)
+	now := time.Date(2026, 10, 26, 12, 0, 0, 0, zone)
+	got, err := days(0, 0, now)
+	check(t, err)
+	if len(got) != 8 || got[7] != events.InstantOf(time.Date(2026, 10, 27, 0, 0, 0, 0, zone)) {
+		t.Fatalf("%v", got)
+	}
+	for i := range 7 {
+		want := 24 * time.Hour
+		if i == 5 { // the 25th, when summer time ends
+			want = 25 * time.Hour
 		}
-		if code != 0 || !strings.Contains(out, want) {
-			t.Errorf("%q: exit code %d, %q, want %q in it; said %q", line, code, out, want, said)
+		if d := got[i+1].Sub(got[i]); d != want {
+			t.Errorf("day %d has %s", i, d)
 		}
 	}
-}
-
-// Only tools that an engine has are offered, not all names of the closed list.
-func TestCompletesTools(t *testing.T) {
-	const want = "child.begin\nchild.declare\nchild.revoke\nfile.append\nfile.copy\nfile.delete\nfile.edit\nfile.list\nfile.move\nfile.read\nfile.restore\nfile.search\nfile.stat\nfile.trash\nfile.write\n:4\n"
-	for _, line := range []string{"__complete call --agent alice ", "__complete audit --tool "} {
-		if _, out, _ := runLine(t, strings.Split(line, " ")...); out != want {
-			t.Errorf("%s: %q", line, out)
-		}
+	since := events.InstantOf(time.Date(2026, 10, 20, 15, 0, 0, 0, zone))
+	got, err = days(since, since.Add(time.Hour), now)
+	if err != nil || len(got) != 2 || got[0] != since || got[1] != since.Add(time.Hour) {
+		t.Errorf("an hour of a day: %v, %v", got, err)
+	}
+	if _, err := days(1, 0, now); err == nil {
+		t.Error("all days since 1970 at once")
 	}
 }
