@@ -11,6 +11,8 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"pgregory.net/rapid"
+
+	"gatebook/scripts/harness"
 )
 
 func TestMedianHasAsManyOnEachSide(t *testing.T) {
@@ -39,12 +41,12 @@ func TestQuantile(t *testing.T) {
 		for i := range values {
 			values[i] = time.Duration(n - i) // n..1
 		}
-		q := int(quantile(values, p)) // as many values are not above it
+		q := int(harness.Quantile(values, p)) // as many values are not above it
 		if 100*q < p*n || 100*(q-1) >= p*n {
 			t.Fatalf("p%d of 1..%d is %d", p, n, q)
 		}
 	})
-	if median(nil) != 0 || quantile(nil, 50) != 0 {
+	if median(nil) != 0 || harness.Quantile(nil, 50) != 0 {
 		t.Error("of nothing it is 0")
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -13,14 +14,30 @@ import (
 	"github.com/nats-io/nats.go"
 
 	"gatebook/policy"
+	"gatebook/scripts/harness"
 )
 
 const (
 	// tool is the one that does nothing, so that the gate is what is measured.
 	tool = "demo.none"
-	// answerTime is how long an answer may take before the bench gives up.
-	answerTime = 20 * time.Second
+	// agents is how many the folder has.
+	agents = 256
 )
+
+// demoEngine starts an engine with the demonstration's tools.
+var demoEngine = []string{"demo", "engine"}
+
+// makeTemplate makes the folder that each engine gets a copy of.
+func (b *bench) makeTemplate(ctx context.Context) (*harness.Folder, error) {
+	return harness.MakeFolder(ctx, harness.Setup{
+		Binary: b.binary, Dir: b.dir, Command: demoEngine, Agents: agents, Role: "bench",
+		ExtraTools: []string{tool, "demo.wait"},
+		More: []harness.Insert{
+			{Below: "\nprofiles:\n", Text: "  bench:\n    tools: [demo.none]\n"},
+			{Below: "\nroles:\n", Text: "  bench:\n    version: 1\n    grants:\n      - tool: demo.none\n"},
+		},
+	})
+}
 
 // crew is agents with a connection and an open round each.
 type crew struct {
@@ -31,7 +48,7 @@ type crew struct {
 
 // worker is one agent. Its fields belong to one goroutine at a time.
 type worker struct {
-	conn    *wire
+	conn    *harness.Wire
 	subject string
 	reply   string
 	head    []byte // of each request, up to the key
@@ -52,22 +69,22 @@ func (s sample) rate() int64 { return perSecond(s.calls, s.elapsed) }
 
 // start starts an engine on a copy of the folder, and the agents with a round
 // each.
-func (b *bench) start(ctx context.Context, name string, n int, flags ...string) (_ *engine, _ *crew, err error) {
-	folder, err := b.folder.copyTo(b.dir, name)
+func (b *bench) start(ctx context.Context, name string, n int, flags ...string) (_ *harness.Engine, _ *crew, err error) {
+	folder, err := b.folder.CopyTo(b.dir, name)
 	if err != nil {
 		return nil, nil, err
 	}
-	e, err := startEngine(ctx, b.binary, folder, flags...)
+	e, err := harness.Start(ctx, b.binary, folder, slices.Concat(demoEngine, flags)...)
 	if err != nil {
 		return nil, nil, err
 	}
 	c := &crew{}
 	defer func() {
 		if err != nil {
-			err = errors.Join(err, c.close(), e.stop())
+			err = errors.Join(err, c.close(), e.Stop())
 		}
 	}()
-	channel, err := b.folder.channel(e)
+	channel, err := b.folder.Channel(e)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -82,18 +99,18 @@ func (b *bench) start(ctx context.Context, name string, n int, flags ...string) 
 	return e, c, nil
 }
 
-func (b *bench) newWorker(ctx context.Context, e *engine, channel *nats.Conn, i int) (*worker, error) {
-	id := agentID(i)
-	round, err := beginRound(ctx, channel, id)
+func (b *bench) newWorker(ctx context.Context, e *harness.Engine, channel *nats.Conn, i int) (*worker, error) {
+	id := harness.AgentID(i)
+	round, err := harness.BeginRound(ctx, channel, id, "")
 	if err != nil {
 		return nil, err
 	}
 	inbox := policy.InboxOf(string(id))
 	w := &worker{
 		keys: b.opt.keys, subject: "intent." + string(id) + ".call", reply: inbox + "answer",
-		head: fmt.Appendf(nil, `{"round":%q,"handle":%q,"tool":%q,"args":{}`, round.id, round.handle, tool),
+		head: fmt.Appendf(nil, `{"round":%q,"handle":%q,"tool":%q,"args":{}`, round.ID, round.Handle, tool),
 	}
-	if w.conn, err = dialWire(ctx, e.addr, b.folder.agents[i], w.reply); err != nil {
+	if w.conn, err = harness.Dial(ctx, e.Addr, b.folder.Agents[i], w.reply); err != nil {
 		return nil, fmt.Errorf("connect agent %s: %w", id, err)
 	}
 	return w, nil
@@ -101,7 +118,7 @@ func (b *bench) newWorker(ctx context.Context, e *engine, channel *nats.Conn, i 
 
 func (c *crew) close() (err error) {
 	for _, w := range c.workers {
-		err = errors.Join(err, w.conn.close())
+		err = errors.Join(err, w.conn.Close())
 	}
 	return err
 }
@@ -156,7 +173,7 @@ func (w *worker) work(ctx context.Context, done <-chan struct{}, c *crew) error 
 		default:
 		}
 		began := time.Now()
-		answer, err := w.conn.ask(w.subject, w.reply, w.request())
+		answer, err := w.conn.Ask(w.subject, w.reply, w.request())
 		if err != nil {
 			return fmt.Errorf("%s: %w", w.subject, err)
 		}

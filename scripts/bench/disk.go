@@ -8,12 +8,10 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 
-	"gatebook/events"
 	"gatebook/infra/natsd"
-	"gatebook/policy"
+	"gatebook/scripts/harness"
 )
 
 const (
@@ -21,8 +19,6 @@ const (
 	bodySize = 700
 	// yardstickSubject is where the publishes of a yardstick go.
 	yardstickSubject = "yardstick"
-	// maxStore bounds the stores of the bench's own server.
-	maxStore = 1 << 40
 	// bound is for what should take no time.
 	bound = time.Minute
 )
@@ -34,38 +30,12 @@ type disk struct {
 	stream jetstream.JetStream
 }
 
-// startServer is a server as the engine runs it, on a store. Nobody can log in.
-func startServer(store string) (*natsd.Server, *nats.Conn, error) {
-	s, err := natsd.Start(natsd.Config{
-		StoreDir: store, Host: "127.0.0.1", MaxStore: maxStore,
-		Authenticate: func(events.PublicKey) (policy.Identity, bool) { return policy.Identity{}, false },
-		OnConnect:    func(natsd.Connect) {},
-		OnDisconnect: func(natsd.Disconnect) {},
-		OnViolation:  func(natsd.Violation) {},
-		Log:          func(string, string) {},
-	})
-	if err != nil {
-		return nil, nil, err
-	}
-	conn, err := s.Engine(natsd.AccountEngine)
-	if err != nil {
-		return nil, nil, errors.Join(err, shutdown(s))
-	}
-	return s, conn, nil
-}
-
-func shutdown(s *natsd.Server) error {
-	ctx, stop := context.WithTimeout(context.Background(), bound)
-	defer stop()
-	return s.Shutdown(ctx)
-}
-
 func openDisk(dir string) (*disk, error) {
 	store := filepath.Join(dir, "yardstick")
 	if err := os.Mkdir(store, 0o700); err != nil {
 		return nil, err
 	}
-	s, conn, err := startServer(store)
+	s, conn, err := harness.StartServer(store)
 	if err != nil {
 		return nil, err
 	}
@@ -74,7 +44,7 @@ func openDisk(dir string) (*disk, error) {
 		err = makeYardstick(conn)
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("the yardstick's stream: %w", err), shutdown(s))
+		return nil, errors.Join(fmt.Errorf("the yardstick's stream: %w", err), harness.Shutdown(s))
 	}
 	return &disk{s, js}, nil
 }
@@ -93,9 +63,9 @@ func (d *disk) publish(ctx context.Context, window time.Duration) (int64, error)
 		}
 		took = append(took, time.Since(sent))
 	}
-	return micros(quantile(took, 50)), nil
+	return micros(harness.Quantile(took, 50)), nil
 }
 
 func (d *disk) close() {
-	_ = shutdown(d.server) // what it holds is thrown away
+	_ = harness.Shutdown(d.server) // what it holds is thrown away
 }

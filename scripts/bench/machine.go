@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"gatebook/scripts/harness"
 )
 
 // machine is where the figures come from. What is not known is empty.
@@ -107,5 +109,5 @@ func fsync(dir string) (int64, error) {
 		}
 		took = append(took, time.Since(began))
 	}
-	return micros(quantile(took, 50)), nil
+	return micros(harness.Quantile(took, 50)), nil
 }

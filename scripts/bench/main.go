@@ -16,7 +16,8 @@
 // What the package promises: it never fails because something was slow, only
 // where an answer was wrong or missing; each row with a target says whether it
 // holds. It ends every process that it started, and removes its folder unless told
-// to keep it. Nothing of cmd/gatebook is imported.
+// to keep it. Nothing of cmd/gatebook is imported; engines, folders and connections
+// are those of scripts/harness.
 //
 // Dependencies: nats.go and nats-server, for the channel that begins the rounds and
 // for the servers of the yardsticks (the load speaks the protocol itself); x/sys,
@@ -30,7 +31,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"runtime/debug"
@@ -41,6 +41,8 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"gatebook/scripts/harness"
 )
 
 // rowNames are the rows that can be asked for.
@@ -172,7 +174,7 @@ type bench struct {
 	say    io.Writer // progress
 	dir    string    // all that is written
 	binary string
-	folder *template
+	folder *harness.Folder
 	report report
 }
 
@@ -188,9 +190,8 @@ func newBench(ctx context.Context, opt options, say io.Writer) (*bench, error) {
 	if b.binary == "" {
 		b.binary = filepath.Join(dir, "gatebook")
 		b.note("building gatebook")
-		build := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-o", b.binary, "./cmd/gatebook")
-		if said, err := build.CombinedOutput(); err != nil {
-			return nil, errors.Join(fmt.Errorf("build gatebook, from the top of the repository: %w: %s", err, said), b.close())
+		if err := harness.Build(ctx, b.binary); err != nil {
+			return nil, errors.Join(err, b.close())
 		}
 	}
 	if b.binary, err = filepath.Abs(b.binary); err != nil {

@@ -12,16 +12,17 @@ import (
 	"gatebook/infra/jetlog"
 	"gatebook/infra/pebblekv"
 	"gatebook/projections/rebuild"
+	"gatebook/scripts/harness"
 )
 
 // rebuild folds the book that the engine of calls-256 left into new views, and
 // reads it without doing anything as the yardstick. The engine must have ended.
 func (b *bench) rebuild(ctx context.Context, folder string) error {
-	s, conn, err := startServer(filepath.Join(folder, "nats"))
+	s, conn, err := harness.StartServer(filepath.Join(folder, "nats"))
 	if err != nil {
 		return fmt.Errorf("open the book: %w", err)
 	}
-	defer func() { _ = shutdown(s) }() // nothing was written
+	defer func() { _ = harness.Shutdown(s) }() // nothing was written
 	book, err := jetlog.Open(ctx, conn, jetlog.Config{})
 	if err != nil {
 		return err

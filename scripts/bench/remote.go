@@ -16,6 +16,8 @@ import (
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
+
+	"gatebook/scripts/harness"
 )
 
 // serverWord, alone on the command line with a folder, makes the process a server
@@ -27,7 +29,7 @@ const serverWord = "yardstick-server"
 type remote struct {
 	cmd   *exec.Cmd
 	input io.Closer // the server ends with it
-	conn  *wire
+	conn  *harness.Wire
 }
 
 // serveYardstick is the process of the server: it prints its address and ends when
@@ -35,7 +37,7 @@ type remote struct {
 func serveYardstick(store string, in io.Reader, out io.Writer) (err error) {
 	s, err := server.NewServer(&server.Options{
 		Host: "127.0.0.1", Port: server.RANDOM_PORT, NoSigs: true, NoLog: true,
-		JetStream: true, StoreDir: store, JetStreamMaxStore: maxStore, SyncAlways: true,
+		JetStream: true, StoreDir: store, JetStreamMaxStore: harness.MaxStore, SyncAlways: true,
 	})
 	if err != nil {
 		return err
@@ -94,7 +96,7 @@ func openRemote(ctx context.Context, dir string) (r *remote, err error) {
 	}
 	addr, err := bufio.NewReader(out).ReadString('\n')
 	if err == nil {
-		r.conn, err = dialWire(ctx, strings.TrimSpace(addr), nil, yardstickSubject+".answer")
+		r.conn, err = harness.Dial(ctx, strings.TrimSpace(addr), nil, yardstickSubject+".answer")
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("reach the yardstick's server: %w", err), r.close())
@@ -109,7 +111,7 @@ func (r *remote) publish(window time.Duration) (int64, error) {
 	var took []time.Duration
 	for began := time.Now(); time.Since(began) < window || len(took) == 0; {
 		sent := time.Now()
-		answer, err := r.conn.ask(yardstickSubject, yardstickSubject+".answer", body)
+		answer, err := r.conn.Ask(yardstickSubject, yardstickSubject+".answer", body)
 		if err == nil && !bytes.Contains(answer, []byte(`"seq":`)) {
 			err = fmt.Errorf("it answers %s", answer)
 		}
@@ -118,12 +120,12 @@ func (r *remote) publish(window time.Duration) (int64, error) {
 		}
 		took = append(took, time.Since(sent))
 	}
-	return micros(quantile(took, 50)), nil
+	return micros(harness.Quantile(took, 50)), nil
 }
 
 func (r *remote) close() (err error) {
 	if r.conn != nil {
-		err = r.conn.close()
+		err = r.conn.Close()
 	}
 	return errors.Join(err, r.input.Close(), r.cmd.Wait())
 }

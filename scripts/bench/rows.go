@@ -5,6 +5,8 @@ import (
 	"errors"
 	"os"
 	"time"
+
+	"gatebook/scripts/harness"
 )
 
 // measure fills the report, row after row.
@@ -32,7 +34,7 @@ func (b *bench) engines(ctx context.Context) error {
 	}
 	defer disk.close()
 	b.note("making a data folder with %d agents", agents)
-	if b.folder, err = makeTemplate(ctx, b); err != nil {
+	if b.folder, err = b.makeTemplate(ctx); err != nil {
 		return err
 	}
 	if b.opt.wants("call-1") {
@@ -66,7 +68,7 @@ func (b *bench) call1(ctx context.Context, disk *disk) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, c.close(), e.stop()) }()
+	defer func() { err = errors.Join(err, c.close(), e.Stop()) }()
 	far, err := openRemote(ctx, b.dir)
 	if err != nil {
 		return err
@@ -93,11 +95,11 @@ func (b *bench) call1(ctx context.Context, disk *disk) (err error) {
 		}
 		all = append(all, got.latency...)
 		publish, inside = append(publish, one), append(inside, near)
-		call.Runs = append(call.Runs, micros(quantile(got.latency, 50)))
+		call.Runs = append(call.Runs, micros(harness.Quantile(got.latency, 50)))
 		b.note("call-1, run %d: p50 %d us, one fsynced publish %d us, inside one process %d us", i+1, call.Runs[i], one, near)
 	}
 	for _, p := range []int{95, 99} {
-		call.Details[percentile(p)] = micros(quantile(all, p))
+		call.Details[percentile(p)] = micros(harness.Quantile(all, p))
 	}
 	call.beside("fsync-publish", "us", publish)
 	call.Details["percent_of_publish_inside"] = median(ratios(call.Runs, inside))
@@ -119,7 +121,7 @@ func (b *bench) calls256(ctx context.Context, disk *disk) (folder string, err er
 	if err != nil {
 		return "", err
 	}
-	defer func() { err = errors.Join(err, crew.close(), grouped.stop()) }()
+	defer func() { err = errors.Join(err, crew.close(), grouped.Stop()) }()
 	var alone *contest
 	if b.opt.wants("calls-256") {
 		if alone, err = b.contest(ctx, "calls-256-singles", "--one-fsync-per-event"); err != nil {
@@ -133,12 +135,12 @@ func (b *bench) calls256(ctx context.Context, disk *disk) (folder string, err er
 	if b.opt.wants("memory") {
 		b.memory(grouped)
 	}
-	return grouped.folder, nil
+	return grouped.Folder, nil
 }
 
 // contest is an engine with its load.
 type contest struct {
-	engine *engine
+	engine *harness.Engine
 	crew   *crew
 	calls  int64         // that were answered
 	used   time.Duration // processor time of the engine for them
@@ -149,14 +151,14 @@ func (b *bench) contest(ctx context.Context, name string, more ...string) (*cont
 	return &contest{engine: e, crew: c}, err
 }
 
-func (c *contest) close() error { return errors.Join(c.crew.close(), c.engine.stop()) }
+func (c *contest) close() error { return errors.Join(c.crew.close(), c.engine.Stop()) }
 
 // load loads the engine and notes the processor time that it used.
 func (c *contest) load(ctx context.Context, opt options) (sample, error) {
-	calls, used := c.crew.answered.Load(), c.engine.processor()
+	calls, used := c.crew.answered.Load(), c.engine.Processor()
 	s, err := c.crew.load(ctx, opt.warm(), opt.window())
 	c.calls += c.crew.answered.Load() - calls
-	c.used += c.engine.processor() - used
+	c.used += c.engine.Processor() - used
 	return s, err
 }
 
@@ -193,7 +195,7 @@ func (b *bench) takeTurns(ctx context.Context, together, alone *contest, disk *d
 	calls.Details["fsync_publish_us"] = median(publish)
 	calls.Details["cpu_us_per_call"] = micros(together.used) / max(1, together.calls)
 	for _, p := range []int{50, 99} {
-		calls.Details[percentile(p)] = micros(quantile(latency, p))
+		calls.Details[percentile(p)] = micros(harness.Quantile(latency, p))
 	}
 	if alone == nil {
 		return nil
@@ -207,8 +209,8 @@ func (b *bench) takeTurns(ctx context.Context, together, alone *contest, disk *d
 }
 
 // memory is what the engine holds right after the load.
-func (b *bench) memory(e *engine) {
-	now, most, err := e.resident()
+func (b *bench) memory(e *harness.Engine) {
+	now, most, err := e.Resident()
 	if err != nil {
 		b.note("memory: %v", err)
 		return

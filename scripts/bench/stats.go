@@ -15,16 +15,6 @@ func median(values []int64) int64 {
 	return s[(len(s)-1)/2]
 }
 
-// quantile is the smallest value that p percent of values do not exceed; it
-// sorts them. 0 of none.
-func quantile(values []time.Duration, p int) time.Duration {
-	if len(values) == 0 {
-		return 0
-	}
-	slices.Sort(values)
-	return values[max(0, (len(values)*p+99)/100-1)]
-}
-
 func percentile(p int) string { return fmt.Sprintf("p%d_us", p) }
 
 func micros(d time.Duration) int64 { return d.Microseconds() }

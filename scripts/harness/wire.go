@@ -1,4 +1,4 @@
-package main
+package harness
 
 import (
 	"bufio"
@@ -16,18 +16,18 @@ import (
 	"gatebook/infra/identity"
 )
 
-// wire is an agent's connection that speaks the protocol of NATS itself: the load
+// Wire is an agent's connection that speaks the protocol of NATS itself: the load
 // shares the machine with the engine, and a client library with its goroutines
 // takes a part of it that would be counted against the engine. It belongs to one
 // goroutine.
-type wire struct {
+type Wire struct {
 	conn net.Conn
 	in   *bufio.Reader
 	out  []byte
 }
 
-// dialWire connects, with a key where one is given, and subscribes the subject that answers come to.
-func dialWire(ctx context.Context, addr string, key *identity.Key, inbox string) (w *wire, err error) {
+// Dial connects, with a key where one is given, and subscribes the subject that answers come to.
+func Dial(ctx context.Context, addr string, key *identity.Key, inbox string) (w *Wire, err error) {
 	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", addr)
 	if err != nil {
 		return nil, err
@@ -37,8 +37,8 @@ func dialWire(ctx context.Context, addr string, key *identity.Key, inbox string)
 			_ = conn.Close()
 		}
 	}()
-	w = &wire{conn: conn, in: bufio.NewReader(conn)}
-	if err := conn.SetDeadline(time.Now().Add(answerTime)); err != nil {
+	w = &Wire{conn: conn, in: bufio.NewReader(conn)}
+	if err := conn.SetDeadline(time.Now().Add(AnswerTime)); err != nil {
 		return nil, err
 	}
 	hello, err := w.line()
@@ -76,7 +76,7 @@ func dialWire(ctx context.Context, addr string, key *identity.Key, inbox string)
 }
 
 // line reads a line; an error of the server is an error.
-func (w *wire) line() ([]byte, error) {
+func (w *Wire) line() ([]byte, error) {
 	line, err := w.in.ReadSlice('\n')
 	if err != nil {
 		return nil, err
@@ -88,14 +88,14 @@ func (w *wire) line() ([]byte, error) {
 	return line, nil
 }
 
-// ask publishes a request and gives the answer, which is valid until the next.
-func (w *wire) ask(subject, reply string, body []byte) ([]byte, error) {
+// Ask publishes a request and gives the answer, which is valid until the next.
+func (w *Wire) Ask(subject, reply string, body []byte) ([]byte, error) {
 	w.out = append(w.out[:0], "PUB "...)
 	w.out = append(append(w.out, subject...), ' ')
 	w.out = append(append(w.out, reply...), ' ')
 	w.out = strconv.AppendInt(w.out, int64(len(body)), 10)
 	w.out = append(append(append(w.out, "\r\n"...), body...), "\r\n"...)
-	if err := w.conn.SetDeadline(time.Now().Add(answerTime)); err != nil {
+	if err := w.conn.SetDeadline(time.Now().Add(AnswerTime)); err != nil {
 		return nil, err
 	}
 	if _, err := w.conn.Write(w.out); err != nil {
@@ -117,7 +117,7 @@ func (w *wire) ask(subject, reply string, body []byte) ([]byte, error) {
 }
 
 // message reads what follows a line "MSG <subject> <sid> <bytes>".
-func (w *wire) message(line string) ([]byte, error) {
+func (w *Wire) message(line string) ([]byte, error) {
 	n, err := strconv.Atoi(line[strings.LastIndexByte(line, ' ')+1:])
 	if err != nil {
 		return nil, fmt.Errorf("the server says %s", line)
@@ -130,4 +130,5 @@ func (w *wire) message(line string) ([]byte, error) {
 	return whole[:n], err
 }
 
-func (w *wire) close() error { return w.conn.Close() }
+// Close ends the connection.
+func (w *Wire) Close() error { return w.conn.Close() }
