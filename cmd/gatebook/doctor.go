@@ -204,7 +204,8 @@ func (a *App) printDiagnosis(d *diagnosis) error {
 		rows = append(rows, []string{"version", h.Version}, []string{"last event", fmt.Sprintf("%d, %s", h.Seq, a.when(h.Time))},
 			[]string{"root", orDash(h.Root)}, []string{"catalog in force", orDash(string(h.Catalog))},
 			[]string{"phase", fmt.Sprint(h.Phase)}, []string{"clock held", yesNo(h.ClockHeld)}, []string{"calls that wait for a person", fmt.Sprint(h.Waiting)}, []string{"scrubbed", scrub},
-			[]string{"writer", string(h.Writer)})
+			[]string{"writer", string(h.Writer)},
+			[]string{"process", fmt.Sprintf("%d goroutines, %s of heap in use", h.Process.Goroutines, sizeText(h.Process.HeapBytes))})
 	}
 	rows = append(rows, a.folderRows(d.Folder)...)
 	for _, more := range []struct {

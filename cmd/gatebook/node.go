@@ -183,7 +183,7 @@ func (n *node) assemble() error {
 		CatalogFile: func() (*policy.Compiled, error) { return compileFile(dir, extra) },
 		Scrub:       n.position, Send: func(subject string, v any) { n.bus.send(policy.AccountPeople, subject, v) },
 		About:    people.About{Version: version(), Writer: writer, Incarnation: n.stores.incarnation},
-		Warnings: n.warnings.all,
+		Warnings: n.warnings.all, Process: processNow,
 	})
 	return nil
 }

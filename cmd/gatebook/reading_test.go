@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -307,4 +308,34 @@ func TestScrubNotBegun(t *testing.T) {
 			t.Errorf("no %s in\n%s", want, &out)
 		}
 	}
+}
+
+// What leaks is seen from outside, by whoever may ask how the engine is.
+func TestHealthMeasuresTheProcess(t *testing.T) {
+	h := newHouse(t, t.TempDir(), nil, "alice")
+	h.open()
+	anna, err := h.app.reader("view")
+	check(t, err)
+	defer anna.close()
+	ask := func() people.Process {
+		var a people.HealthAnswer
+		check(t, anna.ask(t.Context(), "health", struct{}{}, &a))
+		return a.Process
+	}
+	const more = 1000
+	before, end := ask(), make(chan struct{})
+	held := make([]byte, 64<<20)
+	for range more {
+		go func() { <-end }()
+	}
+	runtime.GC()
+	after := ask()
+	close(end)
+	if grown := after.Goroutines - before.Goroutines; grown < more/2 || grown > 2*more {
+		t.Errorf("%d goroutines more, %d were started", grown, more)
+	}
+	if after.HeapBytes < int64(len(held)) {
+		t.Errorf("%d bytes of heap, %d are held", after.HeapBytes, len(held))
+	}
+	runtime.KeepAlive(held)
 }

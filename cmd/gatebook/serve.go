@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"runtime/debug"
+	"runtime/metrics"
 	"strings"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 
 	"gatebook/events"
 	"gatebook/handlers/engine"
+	"gatebook/handlers/people"
 	"gatebook/infra/clock"
 	"gatebook/infra/datadir"
 	"gatebook/policy"
@@ -113,6 +115,13 @@ func (a *App) collectLess() {
 	if a.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(1 << 30)
 	}
+}
+
+// processNow measures this process.
+func processNow() people.Process {
+	samples := []metrics.Sample{{Name: "/sched/goroutines:goroutines"}, {Name: "/gc/heap/live:bytes"}}
+	metrics.Read(samples)
+	return people.Process{Goroutines: int64(samples[0].Value.Uint64()), HeapBytes: int64(samples[1].Value.Uint64())}
 }
 
 // serveFolder opens the folder or makes it; first says that no engine ever ran

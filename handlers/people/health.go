@@ -23,6 +23,15 @@ type HealthAnswer struct {
 	Damage    string         `json:"damage,omitzero"`
 	Waiting   int            `json:"waiting"` // calls, for a person
 	Tools     []string       `json:"tools"`
+	Process   Process        `json:"process"`
+}
+
+// Process is what an engine's process holds. Both figures stay where they are however
+// long it runs; one that only ever rises is a leak.
+type Process struct {
+	Goroutines int64 `json:"goroutines"`
+	// HeapBytes is what was still in use at the last garbage collection.
+	HeapBytes int64 `json:"heap_bytes"`
 }
 
 func (h *Handler) health(request) any {
@@ -37,6 +46,7 @@ func (h *Handler) health(request) any {
 			Seq: state.Seq, Catalog: state.Catalog, Phase: h.cfg.Loop.Catalog().PhaseInForce(state.Phase),
 			ClockHeld: state.ClockHeld, Time: state.Time,
 			ScrubDone: scrub.Done, ScrubOf: scrub.Of, Damage: scrub.Damage, Waiting: h.cfg.Loop.Waiting(), Tools: h.cfg.Tools.Names(),
+			Process: h.cfg.Process(),
 		}
 		if state.Seq > 0 {
 			root, err := projections.TreeRoot(v, state.Seq)

@@ -62,6 +62,8 @@ type Config struct {
 	About  About
 	// Warnings are what an operator should know of this run, as of now.
 	Warnings func() []string
+	// Process measures the engine's own process.
+	Process func() Process
 }
 
 // About is what does not change while an engine runs.
