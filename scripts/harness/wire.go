@@ -6,7 +6,9 @@ import (
 	"context"
 	"encoding/base64"
 	"fmt"
+	"io"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -24,6 +26,7 @@ type Wire struct {
 	conn net.Conn
 	in   *bufio.Reader
 	out  []byte
+	long []byte // a message that in has no room for
 }
 
 // Dial connects, with a key where one is given, and subscribes the subject that answers come to.
@@ -121,6 +124,11 @@ func (w *Wire) message(line string) ([]byte, error) {
 	n, err := strconv.Atoi(line[strings.LastIndexByte(line, ' ')+1:])
 	if err != nil {
 		return nil, fmt.Errorf("the server says %s", line)
+	}
+	if n+2 > w.in.Size() {
+		w.long = slices.Grow(w.long[:0], n+2)[:n+2]
+		_, err := io.ReadFull(w.in, w.long)
+		return w.long[:n], err
 	}
 	whole, err := w.in.Peek(n + 2)
 	if err != nil {
