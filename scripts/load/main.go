@@ -197,7 +197,7 @@ func (r report) print(out io.Writer) error {
 func (r report) headline() string {
 	verdict := "holds"
 	if len(r.Findings) > 0 {
-		verdict = fmt.Sprintf("%d findings", len(r.Findings))
+		verdict = "fails"
 	}
 	return fmt.Sprintf("gatebook, %d agents for %s: %d calls, %d of them refused, %d rounds: %s",
 		r.Agents, time.Duration(r.DurationMS)*time.Millisecond, r.Tally.Calls, r.Tally.Refused, r.Tally.Rounds, verdict)
