@@ -28,9 +28,10 @@ type measure struct {
 }
 
 // measures are judged over the second half of a run. What is on the disk is not
-// among them: the book only ever grows.
+// among them: the book only ever grows. Resident memory has the wide bound, because it
+// follows how busy the machine lets the engine be; the heap in use shows less of that.
 var measures = []measure{
-	{"resident memory", func(s sample) int64 { return s.Memory }, 32 << 20, 15, true},
+	{"resident memory", func(s sample) int64 { return s.Memory }, 64 << 20, 20, true},
 	{"heap in use", func(s sample) int64 { return s.Heap }, 16 << 20, 25, true},
 	{"goroutines", func(s sample) int64 { return s.Goroutines }, 10, 0, false},
 	{"descriptors", func(s sample) int64 { return s.Descriptors }, 15, 0, false},
