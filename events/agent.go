@@ -47,6 +47,37 @@ type ChildRevoked struct {
 	Reason string  `json:"reason,omitzero"`
 }
 
+// TrashDecided says what of an agent's trash goes for good, before the first of it
+// does: all that the trash held then of the calls from First to Last, for an entry is
+// named by the call that made it and the oldest go first. A decision without a
+// trash.emptied was cut short: what it left is told by the next one, as Again.
+type TrashDecided struct {
+	Entries int64 `json:"entries"`
+	Bytes   int64 `json:"bytes"`
+	// ByAge are older than the age in force, BySize go because the trash holds more
+	// than the size in force. Again are those of a former decision that a kill left in
+	// part. The three together are Entries.
+	ByAge  int64 `json:"by_age,omitzero"`
+	BySize int64 `json:"by_size,omitzero"`
+	Again  int64 `json:"again,omitzero"`
+	// Others, of ByAge and BySize, were put into the trash by no call, and have no id.
+	Others int64  `json:"others,omitzero"`
+	First  CallID `json:"first,omitzero"`
+	Last   CallID `json:"last,omitzero"`
+	// Age and Size are the limits in force.
+	Age  Micros `json:"age_us"`
+	Size int64  `json:"size"`
+}
+
+// TrashEmptied says what is gone for good of what was decided (the envelope's cause).
+type TrashEmptied struct {
+	Entries  int64  `json:"entries"`
+	Bytes    int64  `json:"bytes"`
+	Duration Micros `json:"duration_us"`
+	// Error says why something stays; without a cause nothing was decided.
+	Error string `json:"error,omitzero"`
+}
+
 // ConversationOpened begins a context of an agent. Taint ends only with a new
 // conversation that a channel or a person (the actor) declares fresh.
 type ConversationOpened struct {
@@ -79,6 +110,12 @@ func (ChildDeclared) Kind() Kind { return KindChildDeclared }
 // Kind is "child.revoked".
 func (ChildRevoked) Kind() Kind { return KindChildRevoked }
 
+// Kind is "trash.decided".
+func (TrashDecided) Kind() Kind { return KindTrashDecided }
+
+// Kind is "trash.emptied".
+func (TrashEmptied) Kind() Kind { return KindTrashEmptied }
+
 // Kind is "conversation.opened".
 func (ConversationOpened) Kind() Kind { return KindConversationOpened }
 
@@ -91,5 +128,7 @@ func (ProfileSet) sealed()         {}
 func (ProfileDefaulted) sealed()   {}
 func (ChildDeclared) sealed()      {}
 func (ChildRevoked) sealed()       {}
+func (TrashDecided) sealed()       {}
+func (TrashEmptied) sealed()       {}
 func (ConversationOpened) sealed() {}
 func (ConversationClosed) sealed() {}

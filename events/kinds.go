@@ -19,6 +19,8 @@ const (
 	KindProfileDefaulted   Kind = "profile.defaulted"
 	KindChildDeclared      Kind = "child.declared"
 	KindChildRevoked       Kind = "child.revoked"
+	KindTrashDecided       Kind = "trash.decided"
+	KindTrashEmptied       Kind = "trash.emptied"
 	KindConversationOpened Kind = "conversation.opened"
 	KindConversationClosed Kind = "conversation.closed"
 	KindRoundBegun         Kind = "round.begun"
@@ -68,6 +70,8 @@ var kinds = kindSet{
 	KindProfileDefaulted:   of[ProfileDefaulted](EntityAgent, 1),
 	KindChildDeclared:      of[ChildDeclared](EntityAgent, 1),
 	KindChildRevoked:       of[ChildRevoked](EntityAgent, 1),
+	KindTrashDecided:       of[TrashDecided](EntityAgent, 1),
+	KindTrashEmptied:       of[TrashEmptied](EntityAgent, 1),
 	KindConversationOpened: of[ConversationOpened](EntityAgent, 1),
 	KindConversationClosed: of[ConversationClosed](EntityAgent, 1),
 	KindRoundBegun:         of[RoundBegun](EntityAgent, 1),

@@ -205,6 +205,10 @@ type Limits struct {
 	RunningTools int `json:"running_tools,omitzero"`
 	// ReviewTime is how long a staged call waits for a person (24 hours).
 	ReviewTime events.Micros `json:"review_time_us,omitzero"`
+	// TrashAge is how long the trash keeps an entry (30 days), TrashSize how many bytes
+	// the trash of one agent holds before its oldest entries go (1 GiB).
+	TrashAge  events.Micros `json:"trash_age_us,omitzero"`
+	TrashSize int           `json:"trash_size,omitzero"`
 }
 
 // Fault is one thing wrong in a catalog. Path is where, as keys joined by

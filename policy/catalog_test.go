@@ -71,9 +71,9 @@ func TestCompileFaults(t *testing.T) {
 			c.People["sven"] = Person{Key: events.PublicKey(strings.ToLower(string(key(8))))}
 		}, "agents.bob.key people.olga.key people.olga.approve_key people.sven.key"},
 		{"an approver without the key", func(c *Catalog) { c.People["olga"] = Person{Key: key(7), Approver: true} }, "people.olga.approver"},
-		{"negative limits", func(c *Catalog) { c.Limits = Limits{-1, -1, -1, -1, -1} },
-			"limits.round_timeout limits.tool_time limits.review_time limits.queued_calls limits.running_tools"},
-		{"limits beyond what the canonical form holds", func(c *Catalog) { c.Limits = Limits{RoundTimeout: 1 << 60} }, "limits.round_timeout"},
+		{"negative limits", func(c *Catalog) { c.Limits = Limits{-1, -1, -1, -1, -1, -1, -1} },
+			"limits.round_timeout limits.tool_time limits.review_time limits.trash_age limits.trash_size limits.queued_calls limits.running_tools"},
+		{"limits beyond what the canonical form holds", func(c *Catalog) { c.Limits = Limits{RoundTimeout: 1 << 60, TrashSize: 1 << 60} }, "limits.round_timeout limits.trash_size"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			c := sample()
@@ -120,7 +120,7 @@ func TestCanonicalForm(t *testing.T) {
 	if got := string(bare.Canonical()); got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
-	if l := bare.Limits(); l != (Limits{DefaultRoundTimeout, DefaultToolTime, 64, 16, DefaultReviewTime}) {
+	if l := bare.Limits(); l != (Limits{DefaultRoundTimeout, DefaultToolTime, 64, 16, DefaultReviewTime, DefaultTrashAge, DefaultTrashSize}) {
 		t.Errorf("limits %+v", l)
 	}
 	for _, bad := range []string{"", "{}x", `{"schema":1,"phase":1}`, `{"phase":1,"schema":1,"schema":1}`, `{"Schema":1}`, `{"phase":1,"schema":1,"more":1}`, `{"phase":1.0,"schema":1}`} {

@@ -108,6 +108,9 @@ func (d *diff) all(a, b Catalog) {
 	d.limit("limits.queued_calls", int64(x.QueuedCalls), int64(y.QueuedCalls), false)
 	d.limit("limits.running_tools", int64(x.RunningTools), int64(y.RunningTools), false)
 	d.prices(a.Prices, b.Prices)
+	// With less in the trash, more is lost for good.
+	d.bound("limits.trash_age", int64(x.TrashAge), int64(y.TrashAge), true, y.TrashAge < x.TrashAge)
+	d.bound("limits.trash_size", int64(x.TrashSize), int64(y.TrashSize), false, y.TrashSize < x.TrashSize)
 }
 
 // kind says how entries of one kind compare. label and removed may be nil: no
@@ -193,14 +196,17 @@ func (c Catalog) denyingScopes() map[string]bool {
 }
 
 func (d *diff) limit(path string, x, y int64, micros bool) {
-	if x == y {
-		return
-	}
+	d.bound(path, x, y, micros, y > x)
+}
+
+func (d *diff) bound(path string, x, y int64, micros, widens bool) {
 	text := fmt.Sprintf("changed from %d to %d", x, y)
 	if micros {
 		text = fmt.Sprintf("changed from %s to %s", events.Micros(x).Duration(), events.Micros(y).Duration())
 	}
-	d.add(path, text, y > x)
+	if x != y {
+		d.add(path, text, widens)
+	}
 }
 
 // value compares what has no order: any change widens, but for the loss of a key.

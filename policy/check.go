@@ -23,6 +23,7 @@ import (
 const (
 	maxLimitMicros events.Micros = 365 * 24 * 3_600_000_000
 	maxLimitCount                = 100_000
+	maxLimitBytes                = 1 << 50
 	minEvery       events.Micros = 60_000_000
 )
 
@@ -205,10 +206,16 @@ func (v *checker) limits(l Limits) {
 	for _, m := range []struct {
 		path string
 		d    events.Micros
-	}{{"limits.round_timeout", l.RoundTimeout}, {"limits.tool_time", l.ToolTime}, {"limits.review_time", l.ReviewTime}} {
+	}{
+		{"limits.round_timeout", l.RoundTimeout}, {"limits.tool_time", l.ToolTime},
+		{"limits.review_time", l.ReviewTime}, {"limits.trash_age", l.TrashAge},
+	} {
 		if m.d < 0 || m.d > maxLimitMicros {
 			v.fault(m.path, "want a time from 0 (the default) to 365 days")
 		}
+	}
+	if l.TrashSize < 0 || l.TrashSize > maxLimitBytes {
+		v.fault("limits.trash_size", "want a number of bytes from 0 (the default) to %d", maxLimitBytes)
 	}
 	for _, m := range []struct {
 		path string

@@ -22,6 +22,8 @@ const (
 	DefaultQueuedCalls                = 64
 	DefaultRunningTools               = 16
 	DefaultReviewTime   events.Micros = 86_400_000_000
+	DefaultTrashAge     events.Micros = 30 * 86_400_000_000
+	DefaultTrashSize                  = 1 << 30
 )
 
 // toolSet is a set of tool names.
@@ -180,6 +182,8 @@ func (c *Compiled) Limits() Limits {
 		QueuedCalls:  cmp.Or(l.QueuedCalls, DefaultQueuedCalls),
 		RunningTools: cmp.Or(l.RunningTools, DefaultRunningTools),
 		ReviewTime:   cmp.Or(l.ReviewTime, DefaultReviewTime),
+		TrashAge:     cmp.Or(l.TrashAge, DefaultTrashAge),
+		TrashSize:    cmp.Or(l.TrashSize, DefaultTrashSize),
 	}
 }
 
@@ -305,6 +309,8 @@ func normalLimits(l Limits) Limits {
 		QueuedCalls:  unless(l.QueuedCalls, DefaultQueuedCalls),
 		RunningTools: unless(l.RunningTools, DefaultRunningTools),
 		ReviewTime:   unless(l.ReviewTime, DefaultReviewTime),
+		TrashAge:     unless(l.TrashAge, DefaultTrashAge),
+		TrashSize:    unless(l.TrashSize, DefaultTrashSize),
 	}
 }
 

@@ -190,6 +190,10 @@ func TestStagingChanges(t *testing.T) {
 		"a text waits":         {func(*Catalog) {}, waits("content"), false},
 		"a text waits no more": {waits("content"), func(*Catalog) {}, true},
 		"longer reviews":       {func(*Catalog) {}, func(c *Catalog) { c.Limits.ReviewTime = 2 * DefaultReviewTime }, true},
+		"a longer trash":       {func(*Catalog) {}, func(c *Catalog) { c.Limits.TrashAge = 2 * DefaultTrashAge }, false},
+		"a shorter trash":      {func(*Catalog) {}, func(c *Catalog) { c.Limits.TrashAge = DefaultTrashAge - 1 }, true},
+		"a larger trash":       {func(*Catalog) {}, func(c *Catalog) { c.Limits.TrashSize = 2 * DefaultTrashSize }, false},
+		"a smaller trash":      {func(*Catalog) {}, func(c *Catalog) { c.Limits.TrashSize = DefaultTrashSize - 1 }, true},
 		"an agent gets a role that waits less": {func(c *Catalog) {
 			waits("role")(c)
 			c.Roles["free"] = Role{Version: 1, Grants: []Rule{{Tool: "file.write"}}}

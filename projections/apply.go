@@ -201,7 +201,7 @@ func (f *fold) event() error {
 	case events.JobMissed:
 		f.markJob(e.Job)
 		return nil
-	case events.ProfileDefaulted, events.AlertRaised, events.AlertDelivered, events.JobRan,
+	case events.ProfileDefaulted, events.TrashDecided, events.TrashEmptied, events.AlertRaised, events.AlertDelivered, events.JobRan,
 		events.IntakeRefused, events.AccessRefused, events.SubjectErased:
 		return nil // no view shows them yet; they move the checkpoint and the tree
 	}

@@ -69,6 +69,15 @@ func agentSamples() []sample {
 		{agent, events.ChildRevoked{Parent: "boss", Call: ID[events.CallID](7)}, []events.Event{
 			events.ChildRevoked{Parent: "boss", Call: ID[events.CallID](7), Reason: odd},
 		}},
+		{agent, events.TrashDecided{Entries: 1, Bytes: 2, Age: 3, Size: 4}, []events.Event{
+			events.TrashDecided{
+				Entries: 6, Bytes: 1 << 40, ByAge: 3, BySize: 2, Again: 1, Others: 1,
+				First: ID[events.CallID](7), Last: ID[events.CallID](8), Age: 2_592_000_000_000, Size: 1 << 30,
+			},
+		}},
+		{agent, events.TrashEmptied{Entries: 1, Bytes: 2, Duration: 3}, []events.Event{
+			events.TrashEmptied{Entries: 5, Bytes: 1 << 39, Duration: 7, Error: odd},
+		}},
 		{agent, events.ConversationOpened{Conversation: ID[events.ConversationID](4)}, []events.Event{
 			events.ConversationOpened{Conversation: ID[events.ConversationID](4), Channel: "chat", Fresh: true},
 		}},

@@ -262,8 +262,31 @@ func ofAgents(r events.Recorded) string {
 		return fmt.Sprintf("%s leaves it the profile %s and denies the scope %s", e.Parent, cmp.Or(e.Allow, "-"), cmp.Or(e.Deny, "-"))
 	case events.ChildRevoked:
 		return fmt.Sprintf("%s has revoked it%s", e.Parent, because(e.Reason))
+	case events.TrashDecided:
+		return condemned(e)
+	case events.TrashEmptied:
+		return fmt.Sprintf("%d entries of its trash are gone for good, %d bytes%s", e.Entries, e.Bytes, because(e.Error))
 	}
 	return ""
+}
+
+func condemned(e events.TrashDecided) string {
+	text := fmt.Sprintf("%d entries of its trash go for good, %d bytes", e.Entries, e.Bytes)
+	if e.First != "" {
+		text += fmt.Sprintf(", of the calls from %s to %s", e.First, e.Last)
+	}
+	for _, why := range []struct {
+		n    int64
+		text string
+	}{
+		{e.ByAge, "for an age over " + e.Age.Duration().String()}, {e.BySize, fmt.Sprintf("because the trash held more than %d bytes", e.Size)},
+		{e.Again, "that were decided before"}, {e.Others, "of them put there by no call"},
+	} {
+		if why.n > 0 {
+			text += fmt.Sprintf("; %d %s", why.n, why.text)
+		}
+	}
+	return text
 }
 
 func ofEngine(r events.Recorded) string {

@@ -72,7 +72,7 @@ func TestFirst(t *testing.T) {
 	if c.Phase != 2 || len(c.Agents) != 0 || !p.Approver || !p.Supervisor || !p.Operator || p.Key != key(1) || p.ApproveKey != key(2) {
 		t.Errorf("%+v", c)
 	}
-	if c.Limits != (policy.Limits{RoundTimeout: events.MicrosOf(time.Hour), ToolTime: events.MicrosOf(30 * time.Second), QueuedCalls: 64, RunningTools: 16, ReviewTime: events.MicrosOf(24 * time.Hour)}) {
+	if c.Limits != (policy.Limits{RoundTimeout: events.MicrosOf(time.Hour), ToolTime: events.MicrosOf(30 * time.Second), QueuedCalls: 64, RunningTools: 16, ReviewTime: events.MicrosOf(24 * time.Hour), TrashAge: policy.DefaultTrashAge, TrashSize: policy.DefaultTrashSize}) {
 		t.Errorf("limits %+v", c.Limits)
 	}
 	ch := c.Channels["terminal"]

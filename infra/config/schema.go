@@ -70,6 +70,8 @@ var descriptions = map[string]string{
 	"Limits.review_time":  "How long a call waits for a person.",
 	"Table.currency":      "The currency of all prices, by its code in three capital letters.",
 	"Table.models":        "The prices of models, by their exact names.",
+	"Limits.trash_age":    "How long the trash keeps what was deleted or replaced.",
+	"Limits.trash_size":   "How many bytes the trash of one agent holds before the oldest of it goes.",
 	"ContentRule.verdict": "deny, or stage: such calls wait for a person.",
 	"ContentRule.reason":  "What the agent hears; the pattern is not repeated to it.",
 }

@@ -141,7 +141,7 @@ func (h *history) agentStep(a *agent) {
 		h.refused(a)
 		return
 	}
-	switch h.choose(6) {
+	switch h.choose(7) {
 	case 0:
 		a.gone = h.choose(4) == 0
 		switch {
@@ -156,6 +156,9 @@ func (h *history) agentStep(a *agent) {
 		h.write(a.id, events.ProfileSet{Profile: []string{"", "owner"}[h.choose(2)]})
 	case 3:
 		h.write(a.id, events.ProfileDefaulted{Round: newID[events.RoundID](h), Asked: "admin", Reason: "not declared"})
+	case 4:
+		h.write(a.id, events.TrashDecided{Entries: 2, Bytes: 9, ByAge: 2, First: newID[events.CallID](h), Last: newID[events.CallID](h), Age: 1, Size: 1})
+		h.write(a.id, events.TrashEmptied{Entries: 2, Bytes: 9, Duration: 1})
 	default:
 		h.refused(a)
 	}
