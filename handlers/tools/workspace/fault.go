@@ -28,6 +28,7 @@ var (
 	errFolder    = errors.New("is a folder")
 	errNotFolder = errors.New("is not a folder")
 	errInside    = errors.New("is the same as from, or inside it; name a path outside of it")
+	errDeep      = errors.New("is too deep")
 	errChanged   = errors.New("was changed by somebody else in the same moment; try again")
 )
 
@@ -78,7 +79,7 @@ func fault(path string, err error) error {
 	case errors.As(err, &errno):
 		return &Error{path, errno.Error(), errno}
 	}
-	for _, known := range []error{errFolder, errNotFolder, errInside, errChanged, errWhole} {
+	for _, known := range []error{errFolder, errNotFolder, errInside, errChanged, errWhole, errDeep} {
 		if errors.Is(err, known) {
 			return &Error{path, known.Error(), nil}
 		}

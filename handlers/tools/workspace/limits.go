@@ -45,6 +45,12 @@ const (
 	// MaxMatches is how many lines a search gives, MaxExcerpt how much of each.
 	MaxMatches = 1_000
 	MaxExcerpt = 256
+	// MaxWeighed is how many entries of a trash, and how many names of a folder in it,
+	// the job that empties it looks at; MaxWeighTime is how long it adds up their sizes.
+	MaxWeighed   = 100_000
+	MaxWeighTime = 30 * time.Second
+	// MaxDepth is how deep a tree may be to be removed. No tool makes one as deep.
+	MaxDepth = 256
 	// MaxNames is how many names are tried to find a free one.
 	MaxNames = 100
 

@@ -194,3 +194,55 @@ func typeOf(info fs.FileInfo) string {
 	}
 	return "other"
 }
+
+// TrashPage is one page of the trash, newest first.
+type TrashPage struct {
+	Entries []Deleted `json:"entries"`
+	// Next is the cursor of the next page; empty on the last one.
+	Next events.CallID `json:"next,omitzero"`
+}
+
+// Trash lists the trash from the entry after cursor on.
+func (ws *Workspace) Trash(ctx context.Context, cursor events.CallID) (TrashPage, error) {
+	page, err := ws.trash(ctx, cursor)
+	return page, fault(trashName, err)
+}
+
+func (ws *Workspace) trash(ctx context.Context, cursor events.CallID) (TrashPage, error) {
+	trash, err := ws.root.enter(trashName, false)
+	if errors.Is(err, fs.ErrNotExist) {
+		return TrashPage{Entries: []Deleted{}}, nil
+	}
+	if err != nil {
+		return TrashPage{}, err
+	}
+	defer trash.Close()
+	keep := func(name string) bool {
+		_, err := events.ParseULID[events.CallID](name)
+		return err == nil && (cursor == "" || name < string(cursor))
+	}
+	// Ids of later calls are greater.
+	names, err := trash.names(ctx, MaxTrash+1, keep, func(a, b string) int { return strings.Compare(b, a) })
+	if err != nil {
+		return TrashPage{}, err
+	}
+	entries, last, err := fill(ctx, names, MaxTrash, trash.look)
+	return TrashPage{Entries: entries, Next: events.CallID(last)}, err
+}
+
+// look reads one entry; fs.ErrNotExist where it holds nothing.
+func (f folder) look(name string) (Deleted, error) {
+	e, err := f.entryOf(name)
+	if errors.Is(err, errNotFolder) || errors.Is(err, errLink) { // nothing that this package made
+		err = fs.ErrNotExist
+	}
+	if err != nil {
+		return Deleted{}, err
+	}
+	defer e.Close()
+	info, err := e.Lstat(contentName)
+	if err != nil {
+		return Deleted{}, err
+	}
+	return e.deleted(e.description(), info), nil
+}

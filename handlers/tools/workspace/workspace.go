@@ -2,8 +2,8 @@
 // touch, and does what they need on opened handles.
 //
 // Start with [New], then [Workspaces.Open] for each call, and one of the methods
-// of [Workspace]. The folder of agent a is <dir>/agents/a/Workspace; <dir> itself
-// may be reached through links, nothing below it may.
+// of [Workspace]. Where the folder of an agent is, [paths.FolderOf] says; the data folder
+// itself may be reached through links, nothing below it may.
 //
 // What the package promises:
 //
@@ -11,7 +11,8 @@
 //     component at a time; a link anywhere in it is refused, also one that stays
 //     inside, and so is a file with a second name (hard link) or one that is no
 //     regular file. Where the number of names cannot be known the file is refused.
-//   - Nothing is ever deleted for good or overwritten. What a write or an edit
+//   - No call deletes for good or overwrites; only [Workspaces.Purge] deletes, of the
+//     trash, what was decided to go. What a write or an edit
 //     replaces and what is deleted goes to .trash, under the id of the call that did
 //     it, and can be restored; what an append replaces is the beginning of the new
 //     version. A kill at any moment loses no content, and a path shows a change as a
@@ -29,6 +30,8 @@ package workspace
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io/fs"
 	"os"
 	"sync"
 
@@ -63,18 +66,15 @@ type Workspace struct {
 // Open waits for the agent's turn and opens its workspace, which it makes (mode
 // 0700) where it is missing. Its errors are an [*Error] or that of ctx.
 func (w *Workspaces) Open(ctx context.Context, agent events.AgentID) (*Workspace, error) {
-	if _, err := events.ParseAgentID(string(agent)); err != nil {
-		return nil, err
-	}
-	// An id may still be the name of a device on some systems.
-	if _, err := paths.Parse(string(agent)); err != nil {
+	at, err := paths.FolderOf(agent)
+	if err != nil {
 		return nil, err
 	}
 	done, err := w.turn(ctx, agent)
 	if err != nil {
 		return nil, err
 	}
-	root, err := w.open(string(agent))
+	root, err := w.descend(at.Workspace(), true)
 	if err != nil {
 		done()
 		return nil, fault(".", err)
@@ -101,12 +101,73 @@ func (w *Workspaces) turn(ctx context.Context, agent events.AgentID) (done func(
 	}
 }
 
-func (w *Workspaces) open(agent string) (folder, error) {
+// descend opens the folder of those names below the data folder.
+func (w *Workspaces) descend(names []string, create bool) (folder, error) {
 	root, err := os.OpenRoot(w.dir)
 	if err != nil {
 		return folder{}, err
 	}
-	return folder{root, w.mark}.descend([]string{"agents", agent, "Workspace"}, true)
+	return folder{root, w.mark}.descend(names, create)
+}
+
+// Furnish makes an agent's folder and what belongs into it, where that is missing: the
+// workspace, and the files that say who the agent is (mode 0600). It touches nothing
+// that is there, of whatever kind. Each file is there as a whole or not at all, so that
+// two processes may do it at once.
+func (w *Workspaces) Furnish(ctx context.Context, agent events.AgentID, role string) error {
+	at, err := paths.FolderOf(agent)
+	if err != nil {
+		return err
+	}
+	done, err := w.turn(ctx, agent)
+	if err != nil {
+		return err
+	}
+	defer done()
+	ws, err := w.descend(at.Workspace(), true)
+	if err != nil {
+		return fault(at.String(), err)
+	}
+	defer ws.Close()
+	f, err := w.descend(at.Parts(), false)
+	if err != nil {
+		return fault(at.String(), err)
+	}
+	defer f.Close()
+	for name, content := range map[string]string{
+		paths.Identity: "# " + string(agent) + "\n\nid: " + string(agent) + "\nrole: " + role + "\n",
+		paths.Soul:     "<!-- How this agent should behave. -->\n",
+		paths.Settings: "{}\n",
+	} {
+		if err := f.furnish(name, []byte(content)); err != nil {
+			return fault(name, err)
+		}
+	}
+	return nil
+}
+
+// furnish makes one file under a name of this process, which a kill may leave, and
+// moves it to its own.
+func (f folder) furnish(name string, content []byte) error {
+	if _, err := f.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	temp := fmt.Sprintf(".new-%d-%s", os.Getpid(), name)
+	if err := f.Remove(temp); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	err := f.create(temp, content)
+	f.step("written")
+	if err == nil {
+		err = f.move(temp, f, name)
+	}
+	if err != nil {
+		_ = f.Remove(temp) // one file too many, and nothing else
+	}
+	if errors.Is(err, fs.ErrExist) {
+		err = nil
+	}
+	return errors.Join(err, f.sync())
 }
 
 func (w *Workspaces) mark(name string) {
