@@ -12,6 +12,7 @@ import (
 
 	"gatebook/events"
 	"gatebook/handlers/people"
+	"gatebook/handlers/tools/workspace"
 	"gatebook/infra/config"
 	"gatebook/infra/identity"
 	"gatebook/policy"
@@ -77,6 +78,11 @@ func (a *App) agentAdd(ctx context.Context, id events.AgentID, role string) erro
 	})
 	if err != nil {
 		return err
+	}
+	if out.InForce { // the engine does so too, in a moment
+		if err := workspace.New(p.dir.Path()).Furnish(ctx, id, role); err != nil {
+			return fmt.Errorf("agent %s is enrolled, but its folder is not complete: %w", id, err)
+		}
 	}
 	return a.sayChange(out, fmt.Sprintf("agent %s is enrolled with role %s", id, role))
 }

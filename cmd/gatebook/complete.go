@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"gatebook/handlers/tools/workspace"
 	"gatebook/infra/config"
 	"gatebook/policy"
 )
@@ -21,7 +22,7 @@ func profilesOf(c policy.Catalog) []string { return append(sorted(c.Profiles), p
 // toolsOf are the tools that an engine of this program has; the catalog may name
 // some that are not there yet.
 func (a *App) toolsOf(policy.Catalog) []string {
-	names := toolNames(registered(a.flags.dir, nil, nil, a.Extra))
+	names := toolNames(registered(workspace.New(a.flags.dir), nil, nil, a.Extra))
 	slices.Sort(names)
 	return names
 }

@@ -15,6 +15,7 @@ import (
 
 	"gatebook/events"
 	"gatebook/handlers/engine"
+	"gatebook/policy/paths"
 )
 
 // tell runs the story.
@@ -137,7 +138,11 @@ const (
 
 // holds says whether the assistant's file is there with its content.
 func (d *demo) holds() bool {
-	text, err := os.ReadFile(filepath.Join(d.dir.Agents(), string(demoAssistant), "Workspace", demoFile))
+	folder, err := paths.FolderOf(demoAssistant)
+	if err != nil {
+		return false
+	}
+	text, err := os.ReadFile(filepath.Join(d.dir.Path(), folder.String(), demoFile))
 	return err == nil && string(text) == demoContent
 }
 

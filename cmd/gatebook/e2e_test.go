@@ -211,10 +211,13 @@ func waitFor(t *testing.T, what string, holds func() bool) {
 // shifted is the machine's clock and what a test adds to it.
 type shifted struct {
 	clock.System
-	by atomic.Int64
+	by   atomic.Int64
+	wall atomic.Int64 // to the time of day alone, as a hand on the clock does
 }
 
-func (c *shifted) Wall() time.Time { return c.System.Wall().Add(time.Duration(c.by.Load())) }
+func (c *shifted) Wall() time.Time {
+	return c.System.Wall().Add(time.Duration(c.by.Load() + c.wall.Load()))
+}
 
 func (c *shifted) Elapsed() time.Duration {
 	return c.System.Elapsed() + time.Duration(c.by.Load())

@@ -63,6 +63,7 @@ type node struct {
 	seen     *violations
 	present  *attendance
 	blobs    *blobs.Store
+	folders  *workspace.Workspaces
 	guard    datadir.BookGuard // until the start has proven the stores
 
 	mu    sync.Mutex
@@ -97,7 +98,7 @@ func (n *node) proven() error { return errors.Join(n.stores.adopt(), n.guard.Dro
 // openBook takes the lock and opens the bus, and with it the book's store. No key
 // may connect.
 func openBook(cfg nodeConfig) (*node, error) {
-	n := &node{cfg: cfg, who: identities{told: make(chan struct{})}, present: newAttendance()}
+	n := &node{cfg: cfg, who: identities{told: make(chan struct{}), changed: make(chan struct{}, 1)}, present: newAttendance()}
 	if err := cfg.dir.Lock(); err != nil {
 		return nil, err
 	}
@@ -144,7 +145,7 @@ func (n *node) assemble() error {
 	if err != nil {
 		return err
 	}
-	n.blobs = kept
+	n.blobs, n.folders = kept, workspace.New(dir.Path())
 	mac, err := macKey(dir)
 	if err != nil {
 		return err
@@ -162,7 +163,7 @@ func (n *node) assemble() error {
 		Writer: writer, Incarnation: n.stores.incarnation, Version: version(),
 		Room: func() error { return room(dir) }, Publish: n.bus.announce, Identities: n.identify, Drain: n.cfg.drain, Last: n.lastNotes,
 	})
-	registry, err = tools.NewRegistry(registered(dir.Path(), n.engine, masks.Text, n.cfg.extra)...)
+	registry, err = tools.NewRegistry(registered(n.folders, n.engine, masks.Text, n.cfg.extra)...)
 	if err != nil {
 		return err
 	}
@@ -196,9 +197,9 @@ func (n *node) book() events.Log {
 	return currentBook{n.stores}
 }
 
-// registered are all tools of an engine on a data folder.
-func registered(dir string, loop child.Loop, mask func(string) (string, bool), extra []tools.Tool) []tools.Tool {
-	return slices.Concat(file.Tools(workspace.New(dir)), child.Tools(loop, mask), extra)
+// registered are all tools of an engine on the agents' folders.
+func registered(folders *workspace.Workspaces, loop child.Loop, mask func(string) (string, bool), extra []tools.Tool) []tools.Tool {
+	return slices.Concat(file.Tools(folders), child.Tools(loop, mask), extra)
 }
 
 func toolNames(all []tools.Tool) []string {
@@ -238,6 +239,7 @@ func (n *node) run(ctx context.Context, ready func() error) error {
 	all.Go(func() { n.report(inner) })
 	all.Go(func() { n.attend(inner) })
 	all.Go(func() { n.cleanUp(inner, n.blobs) })
+	all.Go(func() { n.furnish(inner) })
 	if err := n.begin(ctx, inner, ready); err != nil {
 		stopLoop()
 		return errors.Join(err, <-loop)
@@ -297,12 +299,17 @@ func (n *node) reopen(ctx context.Context) (events.Log, error) {
 // identify takes over who may connect, and cuts who may not any more.
 func (n *node) identify(now map[events.PublicKey]policy.Identity) (cut func()) {
 	gone := n.who.replace(now)
+	select {
+	case n.who.changed <- struct{}{}:
+	default: // it is said already
+	}
 	return func() { n.bus.cut(gone) }
 }
 
 // identities is who may connect, for the server to ask. Safe for concurrent use.
 type identities struct {
-	told chan struct{} // closed once the loop has said who
+	told    chan struct{} // closed once the loop has said who
+	changed chan struct{} // holds one value where that has changed since it was read
 
 	mu  sync.Mutex
 	now map[events.PublicKey]policy.Identity

@@ -5,6 +5,7 @@ import (
 
 	"gatebook/events"
 	"gatebook/policy"
+	"gatebook/policy/trash"
 	"gatebook/projections"
 )
 
@@ -223,6 +224,7 @@ func (a *AcceptClock) decide(e *Engine, c *cycle) (plan, error) {
 // accesses that the server refused.
 type Note struct {
 	Agent events.AgentID // empty for none
+	Cause events.EventID // empty for none
 	Fact  events.Event
 }
 
@@ -231,7 +233,43 @@ func (Note) intent() bool { return false }
 func (Note) refuse(string, string) {}
 
 func (n Note) decide(*Engine, *cycle) (plan, error) {
-	return plan{agent: n.Agent, actor: events.Engine(), facts: []events.Event{n.Fact}}, nil
+	return plan{agent: n.Agent, cause: n.Cause, actor: events.Engine(), facts: []events.Event{n.Fact}}, nil
+}
+
+// EmptyTrash asks what of an agent's trash goes for good, by the limits in force and
+// by engine time. Answer gets a [Condemned] once that is durable, or a [Refused].
+// While the clock is held nothing goes: how old an entry is, is not known then.
+type EmptyTrash struct {
+	Agent   events.AgentID
+	Entries []trash.Entry
+	Answer  Answer
+}
+
+// Condemned is what goes, and the event that says so. Where nothing goes there is none.
+type Condemned struct {
+	At      events.EventID
+	Entries []trash.Entry
+}
+
+func (*EmptyTrash) intent() bool { return true }
+
+func (t *EmptyTrash) about() events.AgentID { return t.Agent }
+
+func (t *EmptyTrash) refuse(code, reason string) { t.Answer.send(refused(code, reason)) }
+
+func (t *EmptyTrash) decide(e *Engine, c *cycle) (plan, error) {
+	p := plan{agent: t.Agent, actor: events.Engine()}
+	var goes []trash.Entry
+	if !e.time.Held() {
+		l := c.catalog.Limits()
+		var fact events.TrashDecided
+		goes, fact = trash.Choose(trash.Bounds{Age: l.TrashAge, Size: int64(l.TrashSize)}, c.now, t.Entries)
+		if len(goes) > 0 {
+			p.facts = []events.Event{fact}
+		}
+	}
+	p.release = func(at events.Record) { t.Answer.send(Condemned{at.ID, goes}) }
+	return p, nil
 }
 
 // noteJump records that the clock jumped.

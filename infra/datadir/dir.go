@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gatebook/events"
+	"gatebook/policy/paths"
 )
 
 var (
@@ -108,7 +109,7 @@ func (d *Dir) Views() string { return d.in("views") }
 func (d *Dir) Blobs() string { return d.in("blobs") }
 
 // Agents is the folder of the agents' workspaces.
-func (d *Dir) Agents() string { return d.in("agents") }
+func (d *Dir) Agents() string { return d.in(paths.Agents) }
 
 // Address is the file that says where the engine listens; see [Dir.ReadAddress].
 func (d *Dir) Address() string { return d.in("address") }

@@ -21,6 +21,14 @@ type killed struct{}
 
 // killAt runs op and ends it at its n-th step. It says whether there was one.
 func (p *place) killAt(n int, op func(*Workspace) error) (was bool) {
+	return p.killRun(n, func() error {
+		_, err := do(p, func(ws *Workspace) (any, error) { return nil, op(ws) })
+		return err
+	})
+}
+
+// killRun is killAt for what is no call.
+func (p *place) killRun(n int, op func() error) (was bool) {
 	p.ws.step = func(string) {
 		if n--; n < 0 {
 			panic(killed{})
@@ -35,8 +43,7 @@ func (p *place) killAt(n int, op func(*Workspace) error) (was bool) {
 			was = true
 		}
 	}()
-	_, err := do(p, func(ws *Workspace) (any, error) { return nil, op(ws) })
-	p.must(err)
+	p.must(op())
 	return false
 }
 
