@@ -186,6 +186,7 @@ func lexicalRows() []refusal {
 			{"O-P13 finbot-ctf#358", "reject path", []string{"a.txt\x00.png", "a\nb", "a\x1b[2J", "a\x7f", "a\u0085b"}},
 			{"O-P15 Gitlawb/node#101", "reject path", []string{"se\u0301cret/x.txt"}},
 			{"O-P25 connectonion#722 claude-code#92034 CVE-2026-25725", "refused workspace", []string{"../AgentSettings.json", "../Other.json"}},
+			{"O-K01 picoclaw#1756 picoclaw#2042", "refused workspace", []string{"../Soul.md", "../../alice/Soul.md", "../Identity.md"}},
 			{"trash is reserved", "refused workspace", []string{".trash", ".trash/x", ".TRASH/x"}},
 		} {
 			rows = append(rows, pathRows(r.id, tool, r.want, r.paths...)...)
@@ -196,6 +197,8 @@ func lexicalRows() []refusal {
 		refusal{"O-P23 (var.)", nil, "file.move", `{"cwd":"..","from":"ok.txt","to":"Identity.md"}`, "reject cwd"},
 		refusal{"O-P25 connectonion#722 move over AgentSettings", nil, "file.move", `{"from":"ok.txt","to":"../AgentSettings.json"}`, "refused workspace"},
 		refusal{"O-P25 (var.) move where AgentSettings is absent", func(h *house) { h.must(os.Remove(h.data + "/agents/alice/AgentSettings.json")) }, "file.move", `{"from":"ok.txt","to":"../AgentSettings.json"}`, "refused workspace"},
+		refusal{"O-K01 (var.) move over Soul", nil, "file.move", `{"from":"ok.txt","to":"../../alice/Soul.md"}`, "refused workspace"},
+		refusal{"O-K01 (var.) Soul absent", func(h *house) { h.must(os.Remove(h.data + "/agents/alice/Soul.md")) }, "file.write", `{"path":"../Soul.md","content":"x"}`, "refused workspace"},
 		refusal{"O-P25 AgentSettings absent", func(h *house) { h.must(os.Remove(h.data + "/agents/alice/AgentSettings.json")) }, "file.write", `{"path":"../AgentSettings.json","content":"x"}`, "refused workspace"})
 }
 
@@ -303,6 +306,7 @@ func TestP25Restore(t *testing.T) {
 		h.unharmed(before, result, err)
 	}
 	try("named path", args("id", id, "path", "../AgentSettings.json"), "refused workspace")
+	try("O-K01 her own soul", args("id", id, "path", "../Soul.md"), "refused workspace")
 	try("into the trash", args("id", id, "path", ".trash/x"), "refused workspace")
 	try("id is no path", args("id", "../../AgentSettings", "path", "x"), "reject id")
 	h.must(os.WriteFile(meta, []byte(`{"path":"../AgentSettings.json","deleted":"2026-01-01T00:00:00.000000Z"}`), 0o600))
