@@ -97,6 +97,15 @@ func AcceptClock(c *Compiled, by events.Actor, approves bool) *Refusal {
 	return refuse(CodeNotAllowed, "only an operator, or an approver with the approving key, accepts the clock")
 }
 
+// RebuildViews answers the wish of by that the views be built anew from the book. Nil
+// means yes.
+func RebuildViews(c *Compiled, by events.Actor, approves bool) *Refusal {
+	if c.mayOperate(by, approves) {
+		return nil
+	}
+	return refuse(CodeNotAllowed, "only an operator, or an approver with the approving key, has the views built anew")
+}
+
 // SetLongtime answers the wish of by that the agent's longtime profile be this
 // one; the empty name clears it. More than the present one allows needs an
 // approver, less an operator. Where expressions look at the profile's name, only one

@@ -260,6 +260,12 @@ func TestAcceptClock(t *testing.T) {
 	if AcceptClock(c, anna, true) != nil || AcceptClock(c, olga, false) != nil {
 		t.Error("somebody who may accept the clock is refused")
 	}
+	if RebuildViews(c, anna, true) != nil || RebuildViews(c, olga, false) != nil {
+		t.Error("somebody who may rebuild is refused")
+	}
+	if RebuildViews(c, sven, true) == nil || RebuildViews(c, events.Engine(), true) == nil || RebuildViews(nil, anna, true) == nil {
+		t.Error("somebody who may not rebuild is not refused")
+	}
 	if AcceptClock(c, sven, true) == nil || AcceptClock(c, events.Engine(), true) == nil || AcceptClock(nil, anna, true) == nil {
 		t.Error("somebody who may not accept the clock is not refused")
 	}

@@ -48,7 +48,7 @@ func (n *node) cleanUp(ctx context.Context, kept *blobs.Store) {
 }
 
 func (n *node) removeOrphans(kept *blobs.Store) (removed int, err error) {
-	snap := n.stores.views.Snapshot()
+	snap := n.stores.live.Snapshot()
 	defer snap.Close()
 	state, err := projections.LoadState(snap)
 	if err != nil || state.ClockHeld {

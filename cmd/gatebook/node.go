@@ -26,10 +26,12 @@ import (
 	"gatebook/handlers/tools/child"
 	"gatebook/handlers/tools/file"
 	"gatebook/handlers/tools/workspace"
+	"gatebook/handlers/views"
 	"gatebook/infra/blobs"
 	"gatebook/infra/config"
 	"gatebook/infra/datadir"
 	"gatebook/policy"
+	"gatebook/projections/rebuild"
 )
 
 // nodeConfig says how an engine runs on a data folder.
@@ -58,6 +60,7 @@ type node struct {
 	engine   *engine.Engine
 	intake   *intake.Intake
 	people   *people.Handler
+	views    *views.Builder
 	warnings warnings
 	who      identities
 	seen     *violations
@@ -154,10 +157,11 @@ func (n *node) assemble() error {
 	if err != nil {
 		return err
 	}
+	n.stores.live = rebuild.NewLive(n.stores.views)
 	masks := redact.New()
 	var registry *tools.Registry // of which some tools need the engine
 	n.engine = engine.New(engine.Config{
-		Log: n.book(), Reopen: n.reopen, Store: n.stores.views, ExtraTools: extra,
+		Log: n.book(), Reopen: n.reopen, Store: n.stores.live, ExtraTools: extra,
 		Tools: func(name string) (tools.Entry, bool) { return registry.Lookup(name) },
 		Blobs: kept, Redact: masks, MAC: mac.MAC, Clock: n.cfg.clock, Entropy: rand.Reader,
 		Writer: writer, Incarnation: n.stores.incarnation, Version: version(),
@@ -179,8 +183,9 @@ func (n *node) assemble() error {
 			n.warn(w)
 		}
 	}
+	n.views = n.builder()
 	n.people = people.New(people.Config{
-		Loop: n.engine, Store: n.stores.views, Book: n.stores.book, Tools: registry, Redact: masks,
+		Loop: n.engine, Store: n.stores.live, Book: n.stores.book, Views: n.views, Tools: registry, Redact: masks,
 		CatalogFile: func() (*policy.Compiled, error) { return compileFile(dir, extra) },
 		Scrub:       n.position, Send: func(subject string, v any) { n.bus.send(policy.AccountPeople, subject, v) },
 		About:    people.About{Version: version(), Writer: writer, Incarnation: n.stores.incarnation},
@@ -240,6 +245,7 @@ func (n *node) run(ctx context.Context, ready func() error) error {
 	all.Go(func() { n.attend(inner) })
 	all.Go(func() { n.cleanUp(inner, n.blobs) })
 	all.Go(func() { n.furnish(inner) })
+	all.Go(func() { n.views.Run(ctx) })
 	if err := n.begin(ctx, inner, ready); err != nil {
 		stopLoop()
 		return errors.Join(err, <-loop)
@@ -376,7 +382,7 @@ func (n *node) watchDisk(ctx context.Context) {
 }
 
 func (n *node) keepHead() {
-	_, err := integrity.Keep(n.stores.views, n.stores.headNow().Size, func(h integrity.Head) error {
+	_, err := integrity.Keep(n.stores.live, n.stores.headNow().Size, func(h integrity.Head) error {
 		err := n.cfg.dir.WriteHead(datadir.Head{
 			Incarnation: h.Incarnation, Size: h.Size, Root: h.Root, Time: events.InstantOf(n.cfg.clock.Wall()),
 		})
@@ -396,7 +402,7 @@ func (n *node) keepHead() {
 func (n *node) scrubAll(ctx context.Context) {
 	told := false
 	for {
-		err := integrity.Scrub(ctx, currentBook{n.stores}, n.stores.views, n.position().Done, scrubPause, n.setPosition)
+		err := integrity.Scrub(ctx, currentBook{n.stores}, n.stores.live, n.position().Done, scrubPause, n.setPosition)
 		switch {
 		case err == nil || ctx.Err() != nil:
 			return

@@ -39,11 +39,9 @@ func TestReading(t *testing.T) {
 	t.Run("follow", func(t *testing.T) { testFollow(t, h, alice) })
 	t.Run("doctor", func(t *testing.T) { testDoctor(t, h) })
 	t.Run("O-E21 nats-server#7302 the clock jumps", func(t *testing.T) { testClock(t, h, alice) })
-	t.Run("rebuild refuses beside an engine", func(t *testing.T) {
-		for _, cmd := range []string{"rebuild", "verify"} {
-			if code, _, errs := h.run(cmd); code != exitNo || !strings.Contains(errs, "another engine runs") {
-				t.Errorf("%s: exit code %d, %s", cmd, code, errs)
-			}
+	t.Run("verify refuses beside an engine", func(t *testing.T) {
+		if code, _, errs := h.run("verify"); code != exitNo || !strings.Contains(errs, "another engine runs") {
+			t.Errorf("exit code %d, %s", code, errs)
 		}
 	})
 	t.Run("observable agents", func(t *testing.T) { testObservable(t, h) }) // last: it narrows

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"time"
 
@@ -13,6 +12,7 @@ import (
 
 	"gatebook/events"
 	"gatebook/handlers/integrity"
+	"gatebook/handlers/views"
 	"gatebook/infra/datadir"
 	"gatebook/infra/pebblekv"
 	"gatebook/projections"
@@ -22,10 +22,14 @@ import (
 func (a *App) rebuildCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "rebuild",
-		Short: "Build the views anew from the book, with no engine running",
+		Short: "Build the views anew from the book, beside the old ones",
 		Long: `Fold the whole book into new views beside the old ones, compare the two, and put
 the new ones in use. The old ones are deleted where they are equal, else kept. The
 exit code is 4 where they are not equal, or where the book does not extend the head.
+
+Where an engine runs, it does this itself and goes on deciding meanwhile; this asks
+for an operator, or an approver's passphrase. It goes on where this command ends
+before it.
 
   gatebook rebuild --json`,
 		Args: args(cobra.NoArgs),
@@ -37,6 +41,12 @@ exit code is 4 where they are not equal, or where the book does not extend the h
 				r, err = n.rebuild(cmd.Context())
 				return err
 			})
+			if errors.Is(err, datadir.ErrLocked) {
+				locked := err
+				if r, err = a.rebuildRunning(cmd.Context()); errors.Is(err, errUnreachable) {
+					err = errors.Join(locked, err)
+				}
+			}
 			if err != nil {
 				return err
 			}
@@ -45,22 +55,8 @@ exit code is 4 where they are not equal, or where the book does not extend the h
 	}
 }
 
-// rebuilt is the answer of rebuild. The duration is of the fold alone.
-type rebuilt struct {
-	Events      events.Seq    `json:"events"`
-	Duration    events.Micros `json:"duration_us"`
-	PerSecond   int64         `json:"events_per_second"`
-	Rows        int64         `json:"rows"`
-	Fingerprint events.Digest `json:"fingerprint"`
-	Root        string        `json:"root"`
-	Views       string        `json:"views"` // the folder now in use
-	// Equal says that the old views were the same, byte for byte. Where they were
-	// not, or could not be compared, Kept is their folder and Why says what it was.
-	Equal    bool   `json:"equal"`
-	Compared bool   `json:"compared"`
-	Kept     string `json:"kept,omitzero"`
-	Why      string `json:"why,omitzero"`
-}
+// rebuilt is the answer of rebuild, with an engine running or not.
+type rebuilt = views.Rebuilt
 
 func (a *App) sayRebuilt(r rebuilt) error {
 	if a.flags.json {
@@ -114,11 +110,16 @@ func (n *node) rebuild(ctx context.Context) (r rebuilt, err error) {
 	if err != nil {
 		return r, err
 	}
+	if r.Equal { // a process that is killed leaves nothing of them
+		if err := datadir.WriteFile(unfinished(old), nil); err != nil {
+			return r, err
+		}
+	}
 	if err := s.adopt(); err != nil {
 		return r, err
 	}
 	if r.Equal {
-		return r, os.RemoveAll(old)
+		return r, removeViews(old)
 	}
 	if old != "" {
 		r.Kept = old
@@ -138,8 +139,8 @@ func (s *stores) measured(d events.Micros) (rebuilt, error) {
 	return r, err
 }
 
-func fingerprint(views projections.Store) (events.Digest, int64, error) {
-	snap := views.Snapshot()
+func fingerprint(store projections.Store) (events.Digest, int64, error) {
+	snap := store.Snapshot()
 	defer snap.Close()
 	return rebuild.Fingerprint(snap)
 }

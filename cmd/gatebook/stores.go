@@ -30,9 +30,10 @@ type stores struct {
 	dir         *datadir.Dir
 	incarnation events.Incarnation
 	views       *pebblekv.Store
-	folder      string // of the views
-	fresh       bool   // folder is new and not in use before adopt
-	aside       string // a folder of views that did not open, for adopt to set aside
+	live        *rebuild.Live // views, for a running engine, which may exchange them
+	folder      string        // of the views
+	fresh       bool          // folder is new and not in use before adopt
+	aside       string        // a folder of views that did not open, for adopt to set aside
 	warnings    []string
 	rebuilt     string // why the views were built anew; empty where they were not
 
@@ -258,9 +259,14 @@ func removeViews(folder string) error {
 	return errors.Join(os.RemoveAll(folder), os.RemoveAll(unfinished(folder)))
 }
 
-// removeUnfinished removes the view folders that no process finished.
+// removeUnfinished removes the view folders that no process finished, and files.
 func removeUnfinished(dir *datadir.Dir) error {
-	files, err := filepath.Glob(filepath.Join(dir.Views(), "building-db-*"))
+	half, err := filepath.Glob(filepath.Join(dir.Views(), ".new-*"))
+	for _, file := range half {
+		err = errors.Join(err, os.Remove(file))
+	}
+	files, badly := filepath.Glob(filepath.Join(dir.Views(), "building-db-*"))
+	err = errors.Join(err, badly)
 	current, _ := viewsFolder(dir) // none, or one that was never built so
 	for _, file := range files {
 		folder := filepath.Join(dir.Views(), strings.TrimPrefix(filepath.Base(file), "building-"))

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"errors"
 	"fmt"
 
 	"gatebook/events"
@@ -218,6 +219,70 @@ func (a *AcceptClock) decide(e *Engine, c *cycle) (plan, error) {
 			a.done(at)
 		},
 	}, nil
+}
+
+// RebuildViews is a person's wish that the views be built anew. Start begins the work,
+// which goes on outside of the loop, and must not wait for it.
+type RebuildViews struct {
+	Act
+	Start func() error
+}
+
+func (r *RebuildViews) decide(_ *Engine, c *cycle) (plan, error) {
+	if no := policy.RebuildViews(c.catalog, r.By, r.Approves); no != nil {
+		return r.no("rebuild", "", *no), nil
+	}
+	return plan{release: func(events.Record) {
+		if err := r.Start(); err != nil {
+			r.refuse("conflict", err.Error())
+			return
+		}
+		r.Answer.send(Done{Changed: true})
+	}}, nil
+}
+
+// Exchange lets other views take the place of those in use. The loop calls Switch
+// between two cycles, with no transaction open and nothing on its way to the book,
+// which ends at last; it must be short. Done hears once how it ended.
+type Exchange struct {
+	Switch func(last events.Seq) error
+	Done   func(error)
+}
+
+func (*Exchange) intent() bool { return false }
+
+func (x *Exchange) refuse(_, reason string) { x.Done(errors.New(reason)) }
+
+func (x *Exchange) decide(e *Engine, _ *cycle) (plan, error) {
+	return plan{release: func(events.Record) {
+		if e.exchange != nil {
+			x.refuse("conflict", "the views are exchanged already")
+			return
+		}
+		e.exchange = x
+	}}, nil
+}
+
+// calm lets what is decided become durable, so that nothing is open; until then
+// nothing more is decided.
+func (e *Engine) calm() (landed *cycle) {
+	if e.open != nil {
+		e.open.full = true
+	}
+	return e.landed(true)
+}
+
+// exchangeViews exchanges the views where that was asked for and nothing is open.
+// What was remembered of the rows of the old ones is forgotten.
+func (e *Engine) exchangeViews() {
+	if e.exchange == nil || e.open != nil || e.flying != nil {
+		return
+	}
+	x := e.exchange
+	e.exchange = nil
+	err := x.Switch(e.last)
+	e.memo = projections.NewMemo()
+	x.Done(err)
 }
 
 // Note records what was seen outside the loop: refusals that the intake counted,

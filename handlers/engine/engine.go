@@ -135,6 +135,7 @@ type Engine struct {
 	away     away
 	offers   offers
 	waiting  waitingCalls
+	exchange *Exchange      // of the views, asked for; nil for none
 	began    events.Instant // of this engine
 
 	drained   chan struct{} // closed Drain after the context ended
@@ -228,6 +229,7 @@ func (e *Engine) Run(ctx context.Context) error {
 	ticker := time.NewTicker(time.Second)
 	defer ticker.Stop()
 	for {
+		e.exchangeViews()
 		work, landed, err := e.collect(ctx, ticker.C)
 		if err != nil {
 			return e.refuseWaiting(err)
@@ -259,6 +261,9 @@ var errDrained = errors.New("drained")
 // collect waits for the first command and takes what else is there, or gives the
 // cycle in flight once the book has answered.
 func (e *Engine) collect(ctx context.Context, tick <-chan time.Time) (work []Command, landed *cycle, err error) {
+	if e.exchange != nil {
+		return nil, e.calm(), nil
+	}
 	if landed := e.landed(e.open != nil && e.open.full); landed != nil {
 		return nil, landed, nil
 	}

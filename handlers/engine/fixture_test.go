@@ -38,6 +38,7 @@ type house struct {
 	tb      testing.TB
 	log     *eventstest.MemLog
 	store   *pebblekv.Store
+	live    *rebuild.Live // of store
 	blobs   memBlobs
 	probe   *probe
 	clock   *handClock
@@ -72,7 +73,7 @@ func newHouse(tb testing.TB) *house {
 func (h *house) openViews() {
 	store, err := pebblekv.Open("views", pebblekv.Options{FS: vfs.NewMem()})
 	must(h.tb, err)
-	h.store = store
+	h.store, h.live = store, rebuild.NewLive(store)
 	must(h.tb, rebuild.Fold(context.Background(), h.log, events.Codec{}, store, rebuild.Options{}))
 }
 
@@ -127,7 +128,7 @@ func (h *house) run() <-chan any {
 			entry, known := h.probe.entry()
 			return entry, known && name == "probe"
 		},
-		Store: failingStore{h.store, &h.failing}, ExtraTools: []string{"probe"}, Blobs: &h.blobs, Redact: redact.New(),
+		Store: failingStore{h.live, &h.failing}, ExtraTools: []string{"probe"}, Blobs: &h.blobs, Redact: redact.New(),
 		MAC: testMAC, Clock: h.clock, Entropy: rand.NewChaCha8([32]byte{1}), Writer: eventstest.ID[events.WriterID](1),
 		Incarnation: incarnation, Version: "test", Drain: h.drainTime, Publish: h.notes.add,
 		Room: func() error {

@@ -214,6 +214,10 @@ func (e *Engine) refuseWaiting(err error) error {
 	}
 	e.letGo()
 	e.ground()
+	if x := e.exchange; x != nil {
+		e.exchange = nil
+		x.refuse("stopped", e.reason())
+	}
 	for _, cmd := range e.again {
 		cmd.refuse("stopped", e.reason())
 	}

@@ -3,6 +3,7 @@ package people
 import (
 	"gatebook/events"
 	"gatebook/handlers/engine"
+	"gatebook/policy"
 )
 
 // ActRequest is what an act names; each uses its own fields.
@@ -78,4 +79,18 @@ func (h *Handler) acceptClock(r request) any {
 	return h.act(r, func(_ ActRequest, a engine.Act) (engine.Command, any) {
 		return &engine.AcceptClock{Act: a}, nil
 	})
+}
+
+// rebuild begins; how far it is is a view.
+func (h *Handler) rebuild(r request) any {
+	return h.act(r, func(_ ActRequest, a engine.Act) (engine.Command, any) {
+		return &engine.RebuildViews{Act: a, Start: h.cfg.Views.Start}, nil
+	})
+}
+
+func (h *Handler) rebuildStatus(r request) any {
+	if !policy.MaySeeCatalog(h.cfg.Loop.Catalog(), r.person) {
+		return no(string(policy.CodeNotAllowed), "only an operator or an approver hears of a rebuild")
+	}
+	return h.cfg.Views.Status()
 }

@@ -26,6 +26,7 @@ import (
 	"gatebook/handlers/health"
 	"gatebook/handlers/integrity"
 	"gatebook/handlers/strictjson"
+	"gatebook/handlers/views"
 	"gatebook/policy"
 	"gatebook/projections"
 )
@@ -52,6 +53,11 @@ type Config struct {
 	Store projections.Store
 	Book  func() events.Log
 	Tools interface{ Names() []string }
+	// Views builds the views anew.
+	Views interface {
+		Start() error
+		Status() views.Status
+	}
 	// CatalogFile reads and checks the file of the data folder.
 	CatalogFile func() (*policy.Compiled, error)
 	// Scrub is how far the background check of the book is.
@@ -95,11 +101,12 @@ func New(cfg Config) *Handler {
 	h.views = map[string]func(request) any{
 		"audit": h.audit, "call": h.call, "receipts": h.receipts, "rounds": h.rounds,
 		"agents": h.agents, "health": h.health, "catalog": h.catalog, "reviews": h.reviews, "review": h.review,
-		"book": h.book, "usage": h.usage,
+		"book": h.book, "usage": h.usage, "rebuild": h.rebuildStatus,
 	}
 	h.acts = map[string]func(request) any{
 		"catalog": h.loadCatalog, "agent.release": h.releaseAgent, "phase": h.setPhase,
 		"profile": h.setProfile, "clock.accept": h.acceptClock, "approve": h.approve, "refuse": h.refuseReview,
+		"rebuild": h.rebuild,
 	}
 	return h
 }
