@@ -5,6 +5,8 @@
 //	go run ./scripts/bench --quick calls-256        one row, one short run
 //	go run ./scripts/bench --json >before.json      one JSON object
 //	go run ./scripts/bench --compare before.json    ratios against earlier figures
+//	go run ./scripts/bench --events 20000000 start-1m
+//	                                                with a book of ten million calls
 //
 // Start with rows.go, which has a function for each row. A row is measured in
 // several runs, and what is compared takes turns within a run, so that a busy
@@ -46,12 +48,13 @@ import (
 )
 
 // rowNames are the rows that can be asked for.
-var rowNames = []string{"calls-256", "call-1", "rebuild", "memory", "binary"}
+var rowNames = []string{"calls-256", "call-1", "rebuild", "memory", "binary", "rebuild-1m", "views-size", "start-1m", "idle-memory"}
 
 // options are the command line.
 type options struct {
 	json, quick, keep, keys bool
 	runs                    int
+	events                  int64 // of the big book
 	binary, dir             string
 	compare, cpuProfile     string
 	rows                    []string
@@ -132,6 +135,7 @@ func parse(args []string, say io.Writer) (options, error) {
 	f.BoolVar(&o.json, "json", false, "print one JSON object")
 	f.BoolVar(&o.quick, "quick", false, "one short run")
 	f.IntVar(&o.runs, "runs", 5, "how often each row is measured")
+	f.Int64Var(&o.events, "events", 2_000_000, "about how many events the big book has; half are calls")
 	f.BoolVar(&o.keys, "keys", false, "give each call an idempotency key")
 	f.StringVar(&o.binary, "binary", "", "measure this gatebook instead of building one")
 	f.StringVar(&o.dir, "dir", "", "the folder, on the disk to measure, for the data (default: that of temporary files)")
@@ -154,6 +158,9 @@ func parse(args []string, say io.Writer) (options, error) {
 	}
 	if o.runs < 1 {
 		return o, errors.New("--runs must be at least 1")
+	}
+	if o.events < 1000 {
+		return o, errors.New("--events must be at least 1000")
 	}
 	if o.json && o.compare != "" {
 		return o, errors.New("--compare prints a table: leave out --json")

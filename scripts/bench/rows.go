@@ -21,7 +21,7 @@ func (b *bench) measure(ctx context.Context) (report, error) {
 			return b.report, err
 		}
 	}
-	if b.opt.wants("calls-256", "call-1", "rebuild", "memory") {
+	if b.opt.wants(append([]string{"calls-256", "call-1", "rebuild", "memory"}, bigRows...)...) {
 		err = b.engines(ctx)
 	}
 	return b.report, err
@@ -42,14 +42,19 @@ func (b *bench) engines(ctx context.Context) error {
 			return err
 		}
 	}
-	if !b.opt.wants("calls-256", "rebuild", "memory") {
-		return nil
+	if b.opt.wants("calls-256", "rebuild", "memory") {
+		folder, err := b.calls256(ctx, disk)
+		if err == nil && b.opt.wants("rebuild") {
+			err = b.rebuild(ctx, folder)
+		}
+		if err != nil {
+			return err
+		}
 	}
-	folder, err := b.calls256(ctx, disk)
-	if err == nil && b.opt.wants("rebuild") {
-		err = b.rebuild(ctx, folder)
+	if b.opt.wants(bigRows...) {
+		return b.big(ctx)
 	}
-	return err
+	return nil
 }
 
 func (b *bench) binarySize() error {

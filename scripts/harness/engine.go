@@ -54,6 +54,11 @@ type Engine struct {
 // Start starts an engine by the command, such as "serve" and flags of it, and waits
 // until it is ready. It ends with Stop, or with ctx.
 func Start(ctx context.Context, binary, folder string, command ...string) (*Engine, error) {
+	return StartWithin(ctx, startTime, binary, folder, command...)
+}
+
+// StartWithin is Start that waits that long.
+func StartWithin(ctx context.Context, most time.Duration, binary, folder string, command ...string) (*Engine, error) {
 	e := &Engine{Folder: folder, log: folder + ".log", ended: make(chan struct{})}
 	log, err := os.Create(e.log)
 	if err != nil {
@@ -85,7 +90,7 @@ func Start(ctx context.Context, binary, folder string, command ...string) (*Engi
 		e.err = e.cmd.Wait()
 		close(e.ended)
 	}()
-	ctx, stop := context.WithTimeout(ctx, startTime)
+	ctx, stop := context.WithTimeout(ctx, most)
 	defer stop()
 	select {
 	case e.Addr = <-ready:
