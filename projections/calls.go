@@ -97,8 +97,8 @@ func (f *fold) indexKey(e events.CallDecided) error {
 		return nil
 	}
 	key := callKeyKey(e.Round, e.Key)
-	value, err := f.tx.Get(key)
-	if err == nil && value == nil {
+	free, err := isFreeIn(f.tx, e.Round, key)
+	if err == nil && free {
 		f.put(key, seqValue(f.rec.Seq))
 	}
 	return err

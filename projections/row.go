@@ -72,6 +72,11 @@ func callKeyKey(round events.RoundID, key string) []byte {
 	return append(listKey(viewCallKey, string(round)), key...)
 }
 
+// roundOfCallKey is the round of a key that [callKeyKey] made.
+func roundOfCallKey(key []byte) events.RoundID {
+	return events.RoundID(key[3 : 3+binary.BigEndian.Uint16(key[1:])])
+}
+
 // seqAtEnd is the sequence that a key of a list ends with.
 func seqAtEnd(key []byte) (events.Seq, error) {
 	if len(key) < 9 {

@@ -99,13 +99,36 @@ type Memo struct {
 	rows   map[string]any
 	last   map[byte]string // no key of the view is greater
 	writes []write         // room for those of one event
+	// keys are those that calls were made under, of rounds whose begin was folded
+	// here: of such a round all are known. By the row that says that it is open.
+	keys map[string]*roundKeys
+	open map[events.RoundID]*roundKeys // the same by round
 }
+
+// roundKeys are the idempotency keys of an open round, in rows of viewCallKey.
+type roundKeys struct {
+	round events.RoundID
+	at    string // the row that says that it is open
+	rows  map[string]struct{}
+}
+
+// maxRounds bounds how many open rounds a Memo knows the keys of, maxKeys how many of
+// each.
+const (
+	maxRounds = 1024
+	maxKeys   = 1024
+)
 
 // maxMemo bounds what a Memo remembers, in rows.
 const maxMemo = 8192
 
 // NewMemo is a memory of nothing.
-func NewMemo() *Memo { return &Memo{rows: map[string]any{}, last: map[byte]string{}} }
+func NewMemo() *Memo {
+	return &Memo{
+		rows: map[string]any{}, last: map[byte]string{},
+		keys: map[string]*roundKeys{}, open: map[events.RoundID]*roundKeys{},
+	}
+}
 
 // Over gives tx, begun by the store of m, with its memory. All transactions of
 // the store MUST be used so, or none.
@@ -129,11 +152,62 @@ func (t *memoTx) Set(key, value []byte) error {
 	if last, known := t.last[key[0]]; known && string(key) > last {
 		t.last[key[0]] = string(key)
 	}
+	switch key[0] {
+	case viewRoundOpen:
+		t.begins(key, events.RoundID(value))
+	case viewCallKey:
+		t.calls(key)
+	}
 	return t.Tx.Set(key, value)
+}
+
+// begins remembers that the round has no call under a key yet.
+func (m *Memo) begins(open []byte, round events.RoundID) {
+	if len(m.open) >= maxRounds {
+		clear(m.keys)
+		clear(m.open)
+	}
+	known := &roundKeys{round, string(open), map[string]struct{}{}}
+	m.keys[string(open)], m.open[round] = known, known
+}
+
+// calls remembers that a call was made under a key.
+func (m *Memo) calls(key []byte) {
+	known := m.open[roundOfCallKey(key)]
+	if known == nil {
+		return
+	}
+	if len(known.rows) >= maxKeys {
+		m.forgetRound(known)
+		return
+	}
+	known.rows[string(key)] = struct{}{}
+}
+
+func (m *Memo) forgetRound(known *roundKeys) {
+	delete(m.open, known.round)
+	delete(m.keys, known.at)
+}
+
+// isFreeIn is [isFree] for a row of viewCallKey, which do not grow over all rounds.
+func isFreeIn(r Reader, round events.RoundID, key []byte) (bool, error) {
+	if m, ok := r.(*memoTx); ok {
+		if known := m.open[round]; known != nil {
+			_, taken := known.rows[string(key)]
+			return !taken, nil
+		}
+	}
+	value, err := r.Get(key)
+	return value == nil, err
 }
 
 func (t *memoTx) Delete(key []byte) error {
 	delete(t.rows, string(key))
+	if key[0] == viewRoundOpen {
+		if known := t.keys[string(key)]; known != nil {
+			t.forgetRound(known)
+		}
+	}
 	return t.Tx.Delete(key)
 }
 
@@ -141,6 +215,8 @@ func (t *memoTx) Delete(key []byte) error {
 func (t *memoTx) Discard() {
 	clear(t.rows)
 	clear(t.last)
+	clear(t.keys)
+	clear(t.open)
 	t.Tx.Discard()
 }
 
