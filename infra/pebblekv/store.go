@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"time"
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/bloom"
@@ -119,6 +120,9 @@ func options(fs vfs.FS, lock *pebble.Lock, t *troubles) *pebble.Options {
 		Logger:                      t,
 		EventListener:               t.listener(),
 	}
+	// The lowest levels, where most rows are, are packed harder: they are written
+	// once, and seldom.
+	o.ApplyCompressionSettings(func() pebble.DBCompressionSettings { return pebble.DBCompressionBalanced })
 	for i := range o.Levels {
 		// A call often asks for what is not there, its key for one; without filters
 		// each such look reads blocks of every level, more as the book grows.
@@ -174,9 +178,32 @@ func (s *Store) Sync() (err error) {
 	return wrap("sync", s.db.LogData(nil, pebble.Sync))
 }
 
-// Close makes every commit durable and lets go of the folder.
+// Close makes every commit durable and lets go of the folder. Where it can, it writes
+// what is only in Pebble's log as tables, so that the next Open has no log to read.
 func (s *Store) Close() error {
+	s.troubles.closing.Store(true)
+	if s.troubles.failure() == nil {
+		s.flush()
+	}
 	return wrap("close", errors.Join(s.db.Close(), s.lock.Close()))
+}
+
+// flushTime is how long a Close waits for that.
+const flushTime = 10 * time.Second
+
+// flush does what it can: after a failure, as of a full disk, the log has it all.
+func (s *Store) flush() {
+	flushed, err := s.db.AsyncFlush()
+	if err != nil {
+		return
+	}
+	late := time.NewTimer(flushTime)
+	defer late.Stop()
+	select {
+	case <-flushed:
+	case <-s.troubles.failed:
+	case <-late.C:
+	}
 }
 
 func wrap(what string, err error) error {

@@ -32,6 +32,8 @@ type troubles struct {
 	log      func(string)
 	first    atomic.Pointer[error] // the trouble that stopped writing
 	failures atomic.Int64          // of flushes and compactions, in a row
+	closing  atomic.Bool           // what fails now ends nothing
+	failed   chan struct{}         // closed with first
 }
 
 var _ pebble.Logger = (*troubles)(nil)
@@ -40,7 +42,7 @@ func newTroubles(log func(string)) *troubles {
 	if log == nil {
 		log = func(string) {}
 	}
-	return &troubles{log: log}
+	return &troubles{log: log, failed: make(chan struct{})}
 }
 
 // Infof drops what Pebble tells about its daily work.
@@ -71,7 +73,9 @@ func (t *troubles) failure() error {
 }
 
 func (t *troubles) stop(err error) {
-	t.first.CompareAndSwap(nil, &err)
+	if t.first.CompareAndSwap(nil, &err) {
+		close(t.failed)
+	}
 	t.log(err.Error())
 }
 
@@ -84,7 +88,7 @@ func (t *troubles) listener() *pebble.EventListener {
 	return &pebble.EventListener{
 		BackgroundError: func(err error) {
 			t.stop(fmt.Errorf("background work: %w", err))
-			if n := t.failures.Add(1); n >= maxFailures {
+			if n := t.failures.Add(1); n >= maxFailures && !t.closing.Load() {
 				t.Fatalf("%d failures in a row, the last: %v", n, err)
 			}
 		},
