@@ -8,6 +8,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/bloom"
+	"github.com/cockroachdb/pebble/v2/sstable/block"
 	"github.com/cockroachdb/pebble/v2/vfs"
 
 	"gatebook/projections"
@@ -120,9 +121,13 @@ func options(fs vfs.FS, lock *pebble.Lock, t *troubles) *pebble.Options {
 		Logger:                      t,
 		EventListener:               t.listener(),
 	}
-	// The lowest levels, where most rows are, are packed harder: they are written
-	// once, and seldom.
-	o.ApplyCompressionSettings(func() pebble.DBCompressionSettings { return pebble.DBCompressionBalanced })
+	// The two lowest levels, where most rows are, are packed harder: they are seldom
+	// written.
+	o.ApplyCompressionSettings(func() pebble.DBCompressionSettings {
+		all := pebble.DBCompressionBalanced
+		all.Levels[len(all.Levels)-2] = block.BalancedCompression
+		return all
+	})
 	for i := range o.Levels {
 		// A call often asks for what is not there, its key for one; without filters
 		// each such look reads blocks of every level, more as the book grows.
