@@ -3,7 +3,7 @@
 //
 // Start with [Apply], which folds one recorded event into every view and moves
 // the checkpoint, and with the queries of a view (agents.go, rounds.go, audit.go,
-// calls.go, receipts.go, reviews.go, due.go, tree.go, state.go). [Store] is where rows live.
+// calls.go, totals.go, receipts.go, reviews.go, due.go, tree.go, state.go). [Store] is where rows live.
 //
 // What the package promises:
 //
@@ -75,7 +75,8 @@ type fold struct {
 	agent  AgentRow // whom the event is about
 	known  bool     // agent has a row
 	writes []write
-	memo   *memoTx // nil where there is no memory
+	memo   *memoTx  // nil where there is no memory
+	models []string // that the agent's calls are counted by, with the event's own
 }
 
 // write is a row to set, or to delete where value is nil. Its decoded form is nil

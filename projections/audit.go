@@ -22,13 +22,15 @@ type AuditRow struct {
 	Principal    events.Principal
 	Profile      string
 	Tool         events.ToolKey
-	Key          string // the caller's idempotency key
-	MAC          events.MAC
-	ArgsPreview  events.Personal // at most events.MaxPreview bytes
-	ArgsSize     int64           // bytes, before redaction
-	Paths        string          // the workspace paths among the arguments, one per line
-	Verdict      events.Verdict
-	Status       events.Status // empty while open
+	// ToolKnown says that there was such a tool; else Tool is what the caller wrote.
+	ToolKnown   bool
+	Key         string // the caller's idempotency key
+	MAC         events.MAC
+	ArgsPreview events.Personal // at most events.MaxPreview bytes
+	ArgsSize    int64           // bytes, before redaction
+	Paths       string          // the workspace paths among the arguments, one per line
+	Verdict     events.Verdict
+	Status      events.Status // empty while open
 	// Layer, Rule and Reason are of the refusal, at the decision or after it.
 	Layer        events.Layer
 	Rule, Reason string
@@ -65,6 +67,7 @@ type storedCall struct {
 	PrincipalKind                events.PrincipalKind
 	Profile                      string
 	ToolOwner, Tool              string
+	ToolKnown                    bool
 	Key                          string
 	MAC                          events.MAC
 	ArgsPreview                  storedPersonal
@@ -95,7 +98,7 @@ func storeCall(r AuditRow) storedCall {
 		Call: r.Call, Round: r.Round, Conversation: r.Conversation, Step: r.Step, Agent: r.Agent, Role: r.Role,
 		ModelName: r.Model.Name, ModelKnown: r.Model.Known, Channel: r.Channel,
 		PrincipalID: r.Principal.ID, PrincipalKind: r.Principal.Kind, Profile: r.Profile,
-		ToolOwner: r.Tool.Owner, Tool: r.Tool.Name, Key: r.Key, MAC: r.MAC,
+		ToolOwner: r.Tool.Owner, Tool: r.Tool.Name, ToolKnown: r.ToolKnown, Key: r.Key, MAC: r.MAC,
 		ArgsPreview: storePersonal(r.ArgsPreview), ArgsSize: r.ArgsSize, Paths: r.Paths,
 		Verdict: r.Verdict, Status: r.Status, Layer: r.Layer, Rule: r.Rule, Reason: r.Reason, Error: r.Error,
 		ResultSize: r.Result.Size, ResultMAC: r.Result.MAC, ResultPreview: storePersonal(r.Result.Preview),
@@ -110,7 +113,7 @@ func (s storedCall) row() AuditRow {
 		Call: s.Call, Round: s.Round, Conversation: s.Conversation, Step: s.Step, Agent: s.Agent, Role: s.Role,
 		Model: events.Model{Name: s.ModelName, Known: s.ModelKnown}, Channel: s.Channel,
 		Principal: events.Principal{ID: s.PrincipalID, Kind: s.PrincipalKind}, Profile: s.Profile,
-		Tool: events.ToolKey{Owner: s.ToolOwner, Name: s.Tool}, Key: s.Key, MAC: s.MAC,
+		Tool: events.ToolKey{Owner: s.ToolOwner, Name: s.Tool}, ToolKnown: s.ToolKnown, Key: s.Key, MAC: s.MAC,
 		ArgsPreview: s.ArgsPreview.personal(), ArgsSize: s.ArgsSize, Paths: s.Paths,
 		Verdict: s.Verdict, Status: s.Status, Layer: s.Layer, Rule: s.Rule, Reason: s.Reason, Error: s.Error,
 		Result: events.Result{
@@ -162,22 +165,52 @@ func callBySeq(r Reader, seq events.Seq) (AuditRow, error) {
 	return s.row(), err
 }
 
-// AuditFilter says which calls to list; the fields are joined by and. Its zero
-// value lists all, newest first.
-type AuditFilter struct {
+// Running and Waiting are states of calls that have no final status: one that may
+// run, and one that waits for a person. Filters and totals have them beside the
+// statuses.
+const (
+	Running events.Status = "running"
+	Waiting events.Status = "waiting"
+)
+
+// State is the status of a call, or what it does while it has none.
+func (r AuditRow) State() events.Status {
+	switch {
+	case !r.Open():
+		return r.Status
+	case r.Verdict == events.Stage && r.Released == 0:
+		return Waiting
+	}
+	return Running
+}
+
+// CallFilter says which calls are meant; its fields are joined by and, and an empty
+// one asks for nothing.
+type CallFilter struct {
 	Agent events.AgentID
 	// Tool is "owner/name", or a name of whatever owner.
-	Tool   string
-	Status events.Status
-	// Round lists the calls that belong to the round, not those that claimed it.
-	Round events.RoundID
+	Tool      string
+	Status    events.Status // or [Running], [Waiting]
+	Verdict   events.Verdict
+	Layer     events.Layer
+	Principal string // its id
+	Channel   events.ChannelID
+	Profile   string
+	Role      string
 	// Since and Until bound the time of the decision, Until exclusive; 0: open.
 	Since, Until events.Instant
+	Observable   func(events.AgentID) bool // nil: all
+}
+
+// AuditFilter says which calls to list. Its zero value lists all, newest first.
+type AuditFilter struct {
+	CallFilter
+	// Round lists the calls that belong to the round, not those that claimed it.
+	Round events.RoundID
 	// After and Before bound the sequence of the decision, exclusive; 0: open.
 	After, Before events.Seq
-	Ascending     bool                      // oldest first, for catching up
-	Limit         int                       // see [PageSize]
-	Observable    func(events.AgentID) bool // nil: all
+	Ascending     bool // oldest first, for catching up
+	Limit         int  // see [PageSize]
 }
 
 // AuditPage is a page of calls.
@@ -190,13 +223,22 @@ type AuditPage struct {
 }
 
 // Audit lists calls by the sequence of their decision. It looks at no more than
-// [MaxVisits] rows.
+// [MaxVisits] rows; of an agent and one other field, at those that fit and no more.
 func Audit(r Reader, f AuditFilter) (AuditPage, error) {
 	state, err := LoadState(r)
 	if err != nil {
 		return AuditPage{}, err
 	}
-	rows, next, err := page(r, f.list(MaxVisits), func(seq events.Seq, value []byte) (AuditRow, bool, error) {
+	empty := AuditPage{AsOf: state.Seq}
+	some, err := f.seek(r, state)
+	if err != nil || !some {
+		return empty, err
+	}
+	l, err := f.list(r, MaxVisits)
+	if err != nil || l.prefixes == nil {
+		return empty, err
+	}
+	rows, next, err := page(r, l, func(seq events.Seq, value []byte) (AuditRow, bool, error) {
 		if len(value) == 0 {
 			row, err := callBySeq(r, seq)
 			return row, f.wants(row), err
@@ -208,23 +250,80 @@ func Audit(r Reader, f AuditFilter) (AuditPage, error) {
 	return AuditPage{Rows: rows, Next: next, AsOf: state.Seq}, err
 }
 
+// seek turns the bounds of time into bounds of sequence, and says whether anything
+// can lie between them.
+func (f *AuditFilter) seek(r Reader, s State) (bool, error) {
+	if f.Until != 0 && f.Since >= f.Until {
+		return false, nil
+	}
+	if f.Since > s.BackTo {
+		first, found, err := firstDecided(r, f.Since)
+		if err != nil || !found {
+			return false, err
+		}
+		f.After = max(f.After, first-1)
+	}
+	if f.Until > s.BackTo {
+		first, found, err := firstDecided(r, f.Until)
+		if err != nil {
+			return false, err
+		}
+		if found && (f.Before == 0 || first < f.Before) {
+			f.Before = first
+		}
+	}
+	return true, nil
+}
+
+// firstDecided finds the first call, in the order of time, that was decided at a
+// time or after it.
+func firstDecided(r Reader, at events.Instant) (events.Seq, bool, error) {
+	for row, err := range r.Scan(timeKey(viewTime, at), []byte{viewTime + 1}) {
+		if err != nil {
+			return 0, false, err
+		}
+		seq, err := seqAtEnd(row.Key)
+		return seq, err == nil, err
+	}
+	return 0, false, nil
+}
+
 // list is the narrowest run of rows that holds what f asks for: an index whose
-// values are empty, or the calls themselves.
-func (f AuditFilter) list(visits int) list {
-	prefix := []byte{viewAudit}
+// values are empty, or the calls themselves. It has no prefixes where nothing fits.
+func (f AuditFilter) list(r Reader, visits int) (list, error) {
+	l := list{after: f.After, before: f.Before, ascending: f.Ascending, limit: f.Limit, visits: visits}
+	of := f.narrowest()
 	switch {
 	case f.Round != "":
-		prefix = listKey(viewCallRound, string(f.Round))
-	case f.Agent != "":
-		prefix = listKey(viewCallAgent, string(f.Agent))
+		l.prefixes = [][]byte{listKey(viewCallRound, string(f.Round))}
+	case f.Agent == "":
+		l.prefixes = [][]byte{{viewAudit}}
+	case of == nil:
+		l.prefixes = [][]byte{listKey(viewCallAgent, string(f.Agent))}
 	}
-	return list{prefix: prefix, after: f.After, before: f.Before, ascending: f.Ascending, limit: f.Limit, visits: visits}
+	if l.prefixes != nil {
+		return l, nil
+	}
+	for _, v := range of {
+		found, err := v.lists(r, f.Agent)
+		if err != nil {
+			return l, err
+		}
+		l.prefixes = append(l.prefixes, found...)
+	}
+	return l, nil
 }
 
 func (f AuditFilter) wants(row AuditRow) bool {
 	return (f.Agent == "" || row.Agent == f.Agent) &&
 		(f.Tool == "" || row.Tool.Name == f.Tool || toolName(row.Tool) == f.Tool) &&
-		(f.Status == "" || row.Status == f.Status) &&
+		(f.Status == "" || row.State() == f.Status) &&
+		(f.Verdict == "" || row.Verdict == f.Verdict) &&
+		(f.Layer == "" || row.Layer == f.Layer) &&
+		(f.Principal == "" || row.Principal.ID == f.Principal) &&
+		(f.Channel == "" || row.Channel == f.Channel) &&
+		(f.Profile == "" || row.Profile == f.Profile) &&
+		(f.Role == "" || row.Role == f.Role) &&
 		(f.Since == 0 || row.Decided >= f.Since) &&
 		(f.Until == 0 || row.Decided < f.Until) &&
 		(f.Observable == nil || f.Observable(row.Agent))
@@ -234,7 +333,7 @@ func (f AuditFilter) wants(row AuditRow) bool {
 // They come in the order of the events that let them run ([AuditRow.Opened]), at most
 // limit of them (see [PageSize]).
 func OpenCalls(r Reader, limit int) ([]AuditRow, error) {
-	l := list{prefix: []byte{viewCallOpen}, ascending: true, limit: limit, visits: MaxPage}
+	l := list{prefixes: [][]byte{{viewCallOpen}}, ascending: true, limit: limit, visits: MaxPage}
 	rows, _, err := page(r, l, func(_ events.Seq, decided []byte) (AuditRow, bool, error) {
 		seq, err := seqOfValue(decided)
 		if err != nil {

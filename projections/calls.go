@@ -1,7 +1,9 @@
 package projections
 
 import (
+	"encoding/binary"
 	"fmt"
+	"slices"
 
 	"gatebook/events"
 )
@@ -25,6 +27,10 @@ func (f *fold) callDecided(e events.CallDecided) error {
 		f.put(seqKey(viewCallOpen, f.rec.Seq), seqValue(f.rec.Seq))
 	}
 	f.agent.LastActivity = f.rec.Time
+	f.index(row)
+	if err := f.countNew(row); err != nil {
+		return err
+	}
 	return f.setCall(row)
 }
 
@@ -47,7 +53,7 @@ func (f *fold) decidedRow(e events.CallDecided) AuditRow {
 	row := AuditRow{
 		Call: e.Call, Round: e.Round, Conversation: e.Conversation, Step: e.Step,
 		Agent: f.rec.Agent, Role: e.Facts.Role, Principal: e.Principal, Profile: e.Profile,
-		Tool: e.Tool, Key: e.Key, MAC: e.Arguments.MAC, ArgsPreview: preview(e.Arguments.Text), ArgsSize: e.Arguments.Size, Paths: e.Arguments.Paths,
+		Tool: e.Tool, ToolKnown: e.Definition != "" || e.Verdict == events.Allow || e.Verdict == events.Stage, Key: e.Key, MAC: e.Arguments.MAC, ArgsPreview: preview(e.Arguments.Text), ArgsSize: e.Arguments.Size, Paths: e.Arguments.Paths,
 		Verdict: e.Verdict, Layer: e.Layer, Rule: e.Rule, Reason: e.Reason, Tier: e.Tier,
 		Decided: f.rec.Time, Seq: f.rec.Seq, Catalog: f.rec.Catalog,
 	}
@@ -140,9 +146,10 @@ func (f *fold) callReleased(e events.CallReleased) error {
 	if err := f.setRound(round); err != nil {
 		return err
 	}
+	was := row
 	row.Released, row.ReleasedSeq = f.rec.Time, f.rec.Seq
 	f.put(seqKey(viewCallOpen, f.rec.Seq), seqValue(row.Seq))
-	return f.setCall(row)
+	return f.changeCall(was, row)
 }
 
 func (f *fold) callCompleted(e events.CallCompleted) error {
@@ -156,6 +163,7 @@ func (f *fold) callCompleted(e events.CallCompleted) error {
 	if err := f.reviewEnds(row); err != nil {
 		return err
 	}
+	was := row
 	row.Status, row.Completed, row.CompletedSeq = e.Status, f.rec.Time, f.rec.Seq
 	row.Layer, row.Rule, row.Reason, row.Error = e.Layer, e.Rule, e.Reason, e.Error
 	row.Duration, row.Executor, row.Result = e.Duration, e.Executor, e.Result
@@ -178,7 +186,7 @@ func (f *fold) callCompleted(e events.CallCompleted) error {
 	f.nameBlob(e.Result.Blob)
 	f.drop(seqKey(viewCallOpen, row.Opened()))
 	f.agent.LastActivity = f.rec.Time
-	return f.setCall(row)
+	return f.changeCall(was, row)
 }
 
 func finalStatus(s events.Status) bool {
@@ -190,6 +198,147 @@ func finalStatus(s events.Status) bool {
 	return false
 }
 
+// changeCall sets what became of a call.
+func (f *fold) changeCall(was, row AuditRow) error {
+	f.reindex(was, row)
+	if err := f.countAgain(was, row); err != nil {
+		return err
+	}
+	return f.setCall(row)
+}
+
 func (f *fold) setCall(row AuditRow) error {
 	return f.set(seqKey(viewAudit, row.Seq), storeCall(row))
+}
+
+// addHour counts calls, or takes them away, in the hour of their decision.
+func (f *fold) addHour(at events.Instant, agent, combination uint32, calls int64, took events.Micros) error {
+	key := binary.BigEndian.AppendUint32(timeKey(viewHour, hourOf(at)), agent)
+	key = binary.BigEndian.AppendUint32(key, combination)
+	row, _, err := loadRow[sum](f.tx, key)
+	if err != nil {
+		return err
+	}
+	row.Calls, row.Duration = row.Calls+calls, row.Duration+took
+	if row.Calls == 0 {
+		f.drop(key)
+		return nil
+	}
+	return f.set(key, row)
+}
+
+// countNew counts a call at its decision.
+func (f *fold) countNew(row AuditRow) error {
+	if err := f.nameModel(row); err != nil {
+		return err
+	}
+	if row.Decided < f.state.LastDecided {
+		f.state.BackTo = f.state.LastDecided
+	}
+	f.state.LastDecided = max(f.state.LastDecided, row.Decided)
+	agent, no, err := f.countedAs(row)
+	if err != nil {
+		return err
+	}
+	f.setTime(row, agent, no)
+	return f.addHour(row.Decided, agent, no, 1, row.Duration)
+}
+
+// countAgain moves a call, in the hour of its decision, to what it is now.
+func (f *fold) countAgain(was, row AuditRow) error {
+	agent, old, err := f.countedAs(was)
+	if err != nil {
+		return err
+	}
+	_, no, err := f.countedAs(row)
+	if err != nil {
+		return err
+	}
+	f.setTime(row, agent, no)
+	if no == old {
+		return f.addHour(row.Decided, agent, no, 0, row.Duration-was.Duration)
+	}
+	if err := f.addHour(row.Decided, agent, old, -1, -was.Duration); err != nil {
+		return err
+	}
+	return f.addHour(row.Decided, agent, no, 1, row.Duration)
+}
+
+// countedAs gives the numbers of a call's agent and of its combination.
+func (f *fold) countedAs(row AuditRow) (agent, no uint32, err error) {
+	if agent, err = f.word(wordAgent, []byte(row.Agent)); err != nil {
+		return 0, 0, err
+	}
+	c, err := f.combination(row)
+	if err != nil {
+		return 0, 0, err
+	}
+	no, err = f.word(wordCombination, c.bytes())
+	return agent, no, err
+}
+
+// setTime keeps the call in the order of time: what an edge of a range has to know.
+func (f *fold) setTime(row AuditRow, agent, no uint32) {
+	value := binary.AppendUvarint(make([]byte, 0, 16), uint64(agent))
+	value = binary.AppendUvarint(value, uint64(no))
+	value = binary.AppendVarint(value, int64(row.Duration))
+	f.put(withSeq(timeKey(viewTime, row.Decided), row.Seq), value)
+}
+
+// combination is what a call is counted under, beside its agent and its hour.
+func (f *fold) combination(r AuditRow) (c combination, err error) {
+	tool, rule, model := toolName(r.Tool), r.Rule, r.Model.Name
+	if !r.ToolKnown {
+		tool = Other
+	}
+	if r.Layer == events.LayerDecode && rule != "" {
+		rule = Other // it is the field that was wrong, as the caller wrote it
+	}
+	if model != "" {
+		names, _, err := loadRow[modelNames](f.tx, keyOf(viewModels, string(r.Agent)))
+		if err != nil {
+			return c, err
+		}
+		if !slices.Contains(f.models, model) && !slices.Contains(names.Names, model) {
+			model = Other
+		}
+	}
+	return combination{
+		tool, string(r.State()), string(r.Verdict), string(r.Layer), rule, r.Principal.ID, string(r.Principal.Kind),
+		r.Role, string(r.Channel), r.Profile, model, string(r.Tier),
+	}, nil
+}
+
+// modelNames are the models that an agent's calls are counted by.
+type modelNames struct {
+	_     struct{} `cbor:",toarray"`
+	Names []string
+}
+
+// nameModel gives the model of a new call a place among those that are counted,
+// where there is one.
+func (f *fold) nameModel(r AuditRow) error {
+	if r.Model.Name == "" {
+		return nil
+	}
+	key := keyOf(viewModels, string(r.Agent))
+	m, _, err := loadRow[modelNames](f.tx, key)
+	if err != nil || len(m.Names) >= MaxModels || slices.Contains(m.Names, r.Model.Name) {
+		return err
+	}
+	f.models = append(slices.Clone(m.Names), r.Model.Name)
+	return f.set(key, modelNames{Names: f.models})
+}
+
+// word gives the number of a word, a new one where it has none.
+func (f *fold) word(kind byte, word []byte) (uint32, error) {
+	key := append(append(make([]byte, 0, 2+len(word)), viewWord, kind), word...)
+	no, found, err := loadRow[uint32](f.tx, key)
+	if err != nil || found {
+		return no, err
+	}
+	f.state.Words++
+	no = f.state.Words
+	f.put(wordKey(no), append([]byte{kind}, word...))
+	return no, f.set(key, no)
 }

@@ -29,7 +29,7 @@ func (n numbers) ScanBack(lower, upper []byte) iter.Seq2[Row, error] { return n.
 // the pages together look at every row once.
 func TestPageStopsAtItsVisits(t *testing.T) {
 	seen, pages := 0, 0
-	l := list{prefix: []byte{viewAudit}, ascending: true, limit: 10, visits: 7}
+	l := list{prefixes: [][]byte{{viewAudit}}, ascending: true, limit: 10, visits: 7}
 	for {
 		rows, next, err := page(numbers(30), l, func(events.Seq, []byte) (int, bool, error) {
 			seen++

@@ -80,7 +80,7 @@ func Reviews(r Reader, f ReviewFilter) (ReviewPage, error) {
 	if f.OpenOnly {
 		prefix = []byte{viewReviewOpen}
 	}
-	l := list{prefix: prefix, after: f.After, before: f.Before, ascending: f.Ascending, limit: f.Limit, visits: MaxVisits}
+	l := list{prefixes: [][]byte{prefix}, after: f.After, before: f.Before, ascending: f.Ascending, limit: f.Limit, visits: MaxVisits}
 	rows, next, err := page(r, l, func(_ events.Seq, id []byte) (ReviewRow, bool, error) {
 		row, ok, err := ReviewByID(r, events.ReviewID(id))
 		if err == nil && !ok {

@@ -163,7 +163,7 @@ func (f RoundFilter) list() list {
 	case f.Agent != "":
 		prefix = listKey(viewRoundAgent, string(f.Agent))
 	}
-	return list{prefix: prefix, before: f.Before, limit: f.Limit, visits: MaxVisits}
+	return list{prefixes: [][]byte{prefix}, before: f.Before, limit: f.Limit, visits: MaxVisits}
 }
 
 func (f RoundFilter) wants(row RoundRow) bool {

@@ -37,6 +37,12 @@ const (
 	viewReviewList   byte = 21 // seq of review.requested -> review
 	viewReviewOpen   byte = 22 // seq of review.requested -> review, while it is open
 	viewReviewSame   byte = 23 // agent, digest of arguments, tool -> call, while its review is open
+	viewWord         byte = 24 // kind of word, word -> its number
+	viewWordAt       byte = 25 // number -> kind of word, word
+	viewHour         byte = 26 // hour of the decision, numbers of agent and combination -> sum
+	viewTime         byte = 27 // time of the decision, its seq -> numbers of agent and combination, duration
+	viewCallField    byte = 28 // agent, fields of a call, seq of call.decided
+	viewModels       byte = 29 // agent -> the models that its calls are counted by
 	viewUsage        byte = 30 // seq of the first usage.recorded of a message -> UsageRow
 	viewUsageMessage byte = 31 // agent, message -> that seq
 	viewUsageHour    byte = 32 // hour of that event, agent, model, currency -> UsageSum

@@ -21,6 +21,12 @@ type State struct {
 	ClockHeld   bool // a clock.jumped that nobody has accepted yet
 	// Shape is that of the rows that the views hold; see [shape].
 	Shape int
+	// Words is how many agents and combinations have a number.
+	Words uint32
+	// LastDecided is the latest decision of a call. Up to BackTo the order of the book
+	// may not be that of time; it is 0 in every book that an engine wrote, as engine
+	// time never goes back.
+	LastDecided, BackTo events.Instant
 }
 
 // shape numbers the rows of all views: it is raised with every change of what a

@@ -166,9 +166,6 @@ func usageMessageKey(agent events.AgentID, message string) []byte {
 	return append(listKey(viewUsageMessage, string(agent)), message...)
 }
 
-// hour is the length of a roll-up's time.
-const hour = events.Instant(3_600_000_000)
-
 func usageHourKey(at events.Instant, r UsageRow) []byte {
 	k := binary.BigEndian.AppendUint64([]byte{viewUsageHour}, uint64(at/hour))
 	for _, part := range []string{string(r.Agent), r.Counted} {

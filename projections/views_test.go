@@ -368,11 +368,9 @@ func TestAuditPages(t *testing.T) {
 func drawFilter(t *rapid.T, drafts []events.Draft) projections.AuditFilter {
 	n := events.Seq(len(drafts))
 	f := projections.AuditFilter{
-		Agent:     rapid.SampledFrom([]events.AgentID{"", "agent0", "agent1", "nobody"}).Draw(t, "agent"),
-		Tool:      rapid.SampledFrom([]string{"", "", "file.read", "builtin/file.list"}).Draw(t, "tool"),
-		Status:    rapid.SampledFrom([]events.Status{"", "", events.StatusOK, events.StatusDenied}).Draw(t, "status"),
-		Ascending: rapid.Bool().Draw(t, "ascending"),
-		Limit:     rapid.IntRange(1, 7).Draw(t, "limit"),
+		CallFilter: drawCalls(t),
+		Ascending:  rapid.Bool().Draw(t, "ascending"),
+		Limit:      rapid.IntRange(1, 7).Draw(t, "limit"),
 	}
 	if rapid.Bool().Draw(t, "bounded") {
 		f.After = events.Seq(rapid.Uint64Range(0, uint64(n)).Draw(t, "after"))
@@ -389,12 +387,51 @@ func drawFilter(t *rapid.T, drafts []events.Draft) projections.AuditFilter {
 	return f
 }
 
+// drawCalls asks for an agent often, and for few other fields at once.
+func drawCalls(t *rapid.T) projections.CallFilter {
+	f := projections.CallFilter{Agent: rapid.SampledFrom([]events.AgentID{"", "agent0", "agent0", "agent1", "nobody"}).Draw(t, "agent")}
+	for range rapid.IntRange(0, 2).Draw(t, "fields") {
+		switch rapid.IntRange(0, 7).Draw(t, "field") {
+		case 0:
+			f.Tool = rapid.SampledFrom([]string{"file.read", "builtin/file.list", "made/up", "made/up/1", "other", "nothing"}).Draw(t, "tool")
+		case 1:
+			f.Status = rapid.SampledFrom([]events.Status{events.StatusOK, events.StatusDenied, projections.Running, projections.Waiting}).Draw(t, "status")
+		case 2:
+			f.Verdict = rapid.SampledFrom([]events.Verdict{events.Allow, events.Stage, events.Deny}).Draw(t, "verdict")
+		case 3:
+			f.Layer = rapid.SampledFrom([]events.Layer{events.LayerRound, events.LayerDecode, events.LayerRole}).Draw(t, "layer")
+		case 4:
+			f.Principal = rapid.SampledFrom([]string{"bob", "eve", "nobody"}).Draw(t, "principal")
+		case 5:
+			f.Channel = rapid.SampledFrom([]events.ChannelID{"chat", "mail"}).Draw(t, "channel")
+		case 6:
+			f.Profile = rapid.SampledFrom([]string{"guest", "owner"}).Draw(t, "profile")
+		case 7:
+			f.Role = rapid.SampledFrom([]string{"worker", "reviewer"}).Draw(t, "role")
+		}
+	}
+	return f
+}
+
+// hasFields is a look at one row, but for its tool.
+func hasFields(f projections.CallFilter, r projections.AuditRow) bool {
+	one := func(want, is string) bool { return want == "" || want == is }
+	state := string(r.Status)
+	if state == "" && r.Verdict == events.Stage && r.ReleasedSeq == 0 {
+		state = "waiting"
+	} else if state == "" {
+		state = "running"
+	}
+	return one(string(f.Agent), string(r.Agent)) && one(string(f.Status), state) && one(string(f.Verdict), string(r.Verdict)) &&
+		one(string(f.Layer), string(r.Layer)) && one(f.Principal, r.Principal.ID) && one(string(f.Channel), string(r.Channel)) &&
+		one(f.Profile, r.Profile) && one(f.Role, r.Role) && (f.Observable == nil || f.Observable(r.Agent)) &&
+		r.Decided >= f.Since && (f.Until == 0 || r.Decided < f.Until)
+}
+
 func fits(f projections.AuditFilter, r projections.AuditRow) bool {
 	tool := f.Tool == "" || r.Tool.Name == f.Tool || r.Tool.Owner+"/"+r.Tool.Name == f.Tool
 	round := f.Round == "" || r.Round == f.Round && r.Step > 0
-	seen := f.Observable == nil || f.Observable(r.Agent)
-	return tool && round && seen && (f.Agent == "" || r.Agent == f.Agent) && (f.Status == "" || r.Status == f.Status) &&
-		r.Seq > f.After && (f.Before == 0 || r.Seq < f.Before) && r.Decided >= f.Since && (f.Until == 0 || r.Decided < f.Until)
+	return tool && round && hasFields(f.CallFilter, r) && r.Seq > f.After && (f.Before == 0 || r.Seq < f.Before)
 }
 
 // A blob that an event names is never taken for an orphan.

@@ -11,24 +11,28 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"gatebook/events"
 	"gatebook/handlers/people"
+	"gatebook/policy"
+	"gatebook/projections"
 )
 
 // auditFlags are the filters as they were typed.
 type auditFlags struct {
-	agent, tool, status, round, since, until string
-	limit                                    int
-	before                                   events.Seq
-	follow, wide                             bool
+	agent, tool, status, round, since, until              string
+	principal, channel, verdict, layer, profile, role, by string
+	limit                                                 int
+	before                                                events.Seq
+	follow, wide, count                                   bool
 }
 
 func (a *App) auditCommand() *cobra.Command {
 	var f auditFlags
 	cmd := &cobra.Command{
 		Use:   "audit",
-		Short: "List calls: what was asked, what the gate said, how it ended",
+		Short: "List calls, or count them: what was asked, what the gate said, how it ended",
 		Long: `List the calls of the agents that you may observe, newest first. The filters are
 joined by and. Times are RFC 3339, a date, or a while ago: 30m, "2h ago", 3d.
 
@@ -38,11 +42,19 @@ shows all.
 With --follow the newest calls come first in their order, then every new one. A
 call that was printed while it ran gets a second line when it ends.
 
+With --count the calls are counted, with --by for each value of some fields: how
+many there are, and how long those that have ended took. Tools that are not known
+count together as "other", whatever the agent called them.
+
   gatebook audit --agent alice --status denied --since "2h ago"
-  gatebook audit --follow`,
+  gatebook audit --status waiting
+  gatebook audit --follow
+  gatebook audit --count --since 24h
+  gatebook audit --by tool,status --since 2026-01-31 --agent alice
+  gatebook audit --by day,agent --json`,
 		Args: args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			q, err := a.auditRequest(f)
+			q, by, err := a.auditRequest(f, noneEmpty(cmd))
 			if err != nil {
 				return usageError{err}
 			}
@@ -51,26 +63,62 @@ call that was printed while it ran gets a second line when it ends.
 				return err
 			}
 			defer c.close()
-			if f.follow {
+			switch {
+			case f.follow:
 				return a.follow(cmd.Context(), c, q, f)
+			case f.count || by != nil:
+				return a.totals(cmd.Context(), c, people.TotalsRequest{CallFilter: q.CallFilter, By: by, Limit: f.limit})
 			}
 			return a.audit(cmd.Context(), c, q, f)
 		},
 	}
+	a.auditFlags(cmd, &f)
+	return cmd
+}
+
+func (a *App) auditFlags(cmd *cobra.Command, f *auditFlags) {
 	g := cmd.Flags()
 	g.StringVar(&f.agent, "agent", "", "only this agent's")
 	g.StringVar(&f.tool, "tool", "", "only of this tool: a name, or owner/name")
-	g.StringVar(&f.status, "status", "", "only those that ended so: "+strings.Join(statuses(), ", "))
+	g.StringVar(&f.status, "status", "", "only those that ended so, or have not: "+strings.Join(statuses(), ", "))
+	g.StringVar(&f.verdict, "verdict", "", "only those of which the gate said so: "+strings.Join(verdicts(), ", "))
+	g.StringVar(&f.layer, "layer", "", "only those that this layer refused")
+	g.StringVar(&f.principal, "principal", "", "only those of rounds in which this principal talks")
+	g.StringVar(&f.channel, "channel", "", "only those of rounds of this channel")
+	g.StringVar(&f.profile, "profile", "", "only those that this profile was in effect for")
+	g.StringVar(&f.role, "role", "", "only those of agents that had this role then")
 	g.StringVar(&f.round, "round", "", "only of this round")
 	g.StringVar(&f.since, "since", "", "decided at this time or later")
 	g.StringVar(&f.until, "until", "", "decided before this time")
-	g.IntVar(&f.limit, "limit", 50, "how many")
+	g.BoolVar(&f.count, "count", false, "how many there are, and no list")
+	g.StringVar(&f.by, "by", "", "how many there are for each value of these fields: "+projections.FieldList())
+	g.IntVar(&f.limit, "limit", 50, "how many calls, or groups")
 	g.Uint64Var((*uint64)(&f.before), "before", 0, "older than this event: the next page")
 	g.BoolVar(&f.follow, "follow", false, "go on with new calls as they come")
 	g.BoolVar(&f.wide, "wide", false, "more columns, and nothing cut")
 	a.completeFlag(cmd, "agent", agentsOf)
 	a.completeFlag(cmd, "tool", a.toolsOf)
-	return cmd
+	a.completeFlag(cmd, "status", these(statuses))
+	a.completeFlag(cmd, "verdict", these(verdicts))
+	a.completeFlag(cmd, "layer", these(layers))
+	a.completeFlag(cmd, "principal", principalsOf)
+	a.completeFlag(cmd, "channel", channelsOf)
+	a.completeFlag(cmd, "profile", profilesOf)
+	a.completeFlag(cmd, "role", rolesOf)
+	_ = cmd.RegisterFlagCompletionFunc("by", completeFields)
+	completeNothing(cmd, "round", "since", "until", "limit", "before")
+}
+
+// noneEmpty is about filters that were given and say nothing: a variable of a script
+// that is not set must not ask for everything.
+func noneEmpty(cmd *cobra.Command) error {
+	var errs []error
+	cmd.LocalFlags().Visit(func(f *pflag.Flag) {
+		if f.Value.String() == "" {
+			errs = append(errs, fmt.Errorf("--%s is empty", f.Name))
+		}
+	})
+	return errors.Join(errs...)
 }
 
 func statuses() []string {
@@ -78,16 +126,33 @@ func statuses() []string {
 	for _, s := range []events.Status{
 		events.StatusOK, events.StatusError, events.StatusDenied, events.StatusRejected,
 		events.StatusNotFound, events.StatusCancelled, events.StatusExpired, events.StatusUnknown,
+		projections.Running, projections.Waiting,
 	} {
 		all = append(all, string(s))
 	}
 	return all
 }
 
+func verdicts() []string {
+	return []string{string(events.Allow), string(events.Deny), string(events.Stage), string(events.Reject), string(events.NotFound)}
+}
+
+// layers are those that may refuse a call, at the gate or after it.
+func layers() []string {
+	all := []string{string(events.LayerReview)}
+	for _, l := range policy.Layers() {
+		all = append(all, string(l))
+	}
+	slices.Sort(all)
+	return all
+}
+
 // auditRequest reads the filters; its errors are of usage.
-func (a *App) auditRequest(f auditFlags) (people.AuditRequest, error) {
-	q := people.AuditRequest{Tool: f.tool, Status: events.Status(f.status), Agent: events.AgentID(f.agent), Round: events.RoundID(f.round), Before: f.before}
-	var errs []error
+func (a *App) auditRequest(f auditFlags, errs ...error) (people.AuditRequest, []projections.Field, error) {
+	q := people.AuditRequest{Round: events.RoundID(f.round), Before: f.before, CallFilter: people.CallFilter{
+		Agent: events.AgentID(f.agent), Tool: f.tool, Status: events.Status(f.status), Verdict: events.Verdict(f.verdict),
+		Layer: events.Layer(f.layer), Principal: f.principal, Channel: events.ChannelID(f.channel), Profile: f.profile, Role: f.role,
+	}}
 	if f.agent != "" {
 		_, err := events.ParseAgentID(f.agent)
 		errs = append(errs, err)
@@ -96,9 +161,7 @@ func (a *App) auditRequest(f auditFlags) (people.AuditRequest, error) {
 		_, err := events.ParseULID[events.RoundID](f.round)
 		errs = append(errs, err)
 	}
-	if f.status != "" && !slices.Contains(statuses(), f.status) {
-		errs = append(errs, fmt.Errorf("--status %s: want one of %s", events.Quote(f.status), strings.Join(statuses(), ", ")))
-	}
+	errs = append(errs, oneOf("status", f.status, statuses()), oneOf("verdict", f.verdict, verdicts()), oneOf("layer", f.layer, layers()))
 	if f.limit < 1 {
 		errs = append(errs, fmt.Errorf("--limit %d: want at least 1", f.limit))
 	}
@@ -112,7 +175,74 @@ func (a *App) auditRequest(f auditFlags) (people.AuditRequest, error) {
 	if f.follow && (f.until != "" || f.before != 0) {
 		errs = append(errs, errors.New("--until and --before do not go with --follow"))
 	}
-	return q, errors.Join(append(errs, err)...)
+	by, fieldErr := fieldsOf(f.by)
+	if (f.count || f.by != "") && (f.follow || f.before != 0 || f.round != "" || f.wide) {
+		errs = append(errs, errors.New("--follow, --before, --round and --wide do not go with --count and --by; gatebook receipts counts a round"))
+	}
+	return q, by, errors.Join(append(errs, err, fieldErr)...)
+}
+
+func oneOf(flag, given string, want []string) error {
+	if given == "" || slices.Contains(want, given) {
+		return nil
+	}
+	return fmt.Errorf("--%s %s: want one of %s", flag, events.Quote(given), strings.Join(want, ", "))
+}
+
+// fieldsOf reads what to count by.
+func fieldsOf(list string) (by []projections.Field, err error) {
+	if list == "" {
+		return nil, nil
+	}
+	for name := range strings.SplitSeq(list, ",") {
+		by = append(by, projections.Field(strings.TrimSpace(name)))
+	}
+	if err := projections.CheckFields(by); err != nil {
+		return nil, fmt.Errorf("--by %s: %w", events.Quote(list), err)
+	}
+	return by, nil
+}
+
+// totals counts calls.
+func (a *App) totals(ctx context.Context, c *client, q people.TotalsRequest) error {
+	var all people.TotalsAnswer
+	if err := c.ask(ctx, "totals", q, &all); err != nil {
+		return err
+	}
+	if all.Calls == 0 {
+		a.sayNone(ctx, c, "calls", q.Agent)
+	}
+	if a.flags.json {
+		return a.printJSON(all)
+	}
+	var head []string
+	for _, f := range q.By {
+		head = append(head, strings.ToUpper(string(f)))
+	}
+	groups := all.Groups
+	if len(q.By) == 0 {
+		groups = []people.GroupTotal{{Sum: all.Sum}}
+	}
+	var rows [][]string
+	for _, g := range groups {
+		var cells []string
+		for _, f := range q.By {
+			cells = append(cells, orDash(*g.Field(f)))
+		}
+		rows = append(rows, append(cells, fmt.Sprint(g.Calls), took(g.Duration)))
+	}
+	if err := a.table(append(head, "CALLS", "TOOK"), rows); err != nil {
+		return err
+	}
+	if all.Left > 0 {
+		fmt.Fprintf(a.Err, "gatebook: %d groups with %d calls more: a larger --limit (at most %d) or fewer fields show more\n", all.Left, all.Rest.Calls, maxPage)
+	}
+	if len(q.By) > 0 {
+		fmt.Fprintf(a.Err, "gatebook: %d calls, %s, as of event %d\n", all.Calls, took(all.Duration), all.AsOf)
+	} else {
+		fmt.Fprintf(a.Err, "gatebook: as of event %d\n", all.AsOf)
+	}
+	return nil
 }
 
 func (a *App) audit(ctx context.Context, c *client, q people.AuditRequest, f auditFlags) error {
@@ -205,7 +335,7 @@ func (a *App) auditCells(e people.Entry, wide bool) []string {
 	}
 	cells := []string{
 		a.when(e.Decided), string(e.Agent), short(orDash(e.Principal), 24), short(e.Tool, 32), short(e.Args, 48),
-		string(e.Verdict) + "/" + cmp.Or(string(e.Status), openState(e)), short(orDash(layer), 32), spent, string(e.Call),
+		string(e.Verdict) + "/" + string(stateOf(e)), short(orDash(layer), 32), spent, string(e.Call),
 		short(cmp.Or(e.Reason, e.Error), 60),
 	}
 	if wide {
@@ -246,10 +376,13 @@ func ago(s string) (time.Duration, bool) {
 	return d, err == nil && d >= 0
 }
 
-// openState says what a call without an end does.
-func openState(e people.Entry) string {
-	if e.Verdict == events.Stage && e.Released == 0 {
-		return "waits"
+// stateOf is how a call ended, or what it does.
+func stateOf(e people.Entry) events.Status {
+	switch {
+	case e.Status != "":
+		return e.Status
+	case e.Verdict == events.Stage && e.Released == 0:
+		return projections.Waiting
 	}
-	return "running"
+	return projections.Running
 }

@@ -22,10 +22,11 @@ import (
 type follower struct {
 	app *App
 	ask func(people.AuditRequest) (people.AuditAnswer, error)
-	// q has no status: a call that still runs has none, and is wanted once it
-	// ends with the right one.
+	// q has no status and no layer: a call that still runs is wanted once it ends
+	// with the right ones.
 	q      people.AuditRequest
 	status events.Status
+	layer  events.Layer
 	wide   bool
 
 	last events.Seq            // everything decided up to here was seen
@@ -36,8 +37,8 @@ type follower struct {
 const followPages = 20
 
 func (a *App) follow(ctx context.Context, c *client, q people.AuditRequest, opt auditFlags) error {
-	f := &follower{app: a, q: q, status: q.Status, wide: opt.wide, open: map[events.Seq]string{}}
-	f.q.Status = ""
+	f := &follower{app: a, q: q, status: q.Status, layer: q.Layer, wide: opt.wide, open: map[events.Seq]string{}}
+	f.q.Status, f.q.Layer = "", ""
 	f.ask = func(q people.AuditRequest) (people.AuditAnswer, error) {
 		var page people.AuditAnswer
 		err := c.ask(ctx, "audit", q, &page)
@@ -110,7 +111,7 @@ func (f *follower) first(limit int) error {
 	var found []people.Entry // newest first
 	q := f.q
 	q.Limit = maxPage
-	if f.status == "" {
+	if f.status == "" && f.layer == "" {
 		q.Limit = min(limit, maxPage)
 	}
 	for pages := 0; len(found) < limit && pages < followPages; pages++ {
@@ -209,7 +210,9 @@ func (f *follower) see(e people.Entry) bool {
 	return f.wants(e)
 }
 
-func (f *follower) wants(e people.Entry) bool { return f.status == "" || e.Status == f.status }
+func (f *follower) wants(e people.Entry) bool {
+	return (f.status == "" || stateOf(e) == f.status) && (f.layer == "" || e.Layer == f.layer)
+}
 
 func (f *follower) show(e people.Entry) error {
 	if !f.app.flags.json {

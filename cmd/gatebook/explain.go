@@ -191,7 +191,7 @@ func (a *App) printExplained(x explained) error {
 		{"call", string(x.Call)}, {"agent", string(x.Agent)}, {"round", orDash(string(x.Round)) + fmt.Sprintf(", step %d", x.Step)},
 		{"talking", fmt.Sprintf("%s (%s)", orDash(x.Principal), orDash(string(x.Kind)))},
 		{"tool", x.Tool}, {"arguments", x.Args}, {"key", orDash(x.Key)},
-		{"verdict", string(x.Verdict) + "/" + cmp.Or(string(x.Status), openState(x.Entry))},
+		{"verdict", string(x.Verdict) + "/" + string(stateOf(x.Entry))},
 		{x.layerMeans(), orDash(string(x.Layer)) + " " + x.Rule}, {"reason", orDash(cmp.Or(x.Reason, x.Error))},
 		{"decided", a.when(x.Decided)}, {"ended", a.when(x.Completed)}, {"took", took(x.Duration)},
 		{"result", x.Result}, {"catalog", orDash(string(x.Catalog))},

@@ -8,14 +8,32 @@ import (
 	"gatebook/projections"
 )
 
-// AuditRequest asks for calls; the fields are joined by and.
+// CallFilter says which calls are meant; the fields are joined by and.
+type CallFilter struct {
+	Agent     events.AgentID   `json:"agent,omitzero"`
+	Tool      string           `json:"tool,omitzero"`
+	Status    events.Status    `json:"status,omitzero"` // or running, waiting
+	Verdict   events.Verdict   `json:"verdict,omitzero"`
+	Layer     events.Layer     `json:"layer,omitzero"`
+	Principal string           `json:"principal,omitzero"`
+	Channel   events.ChannelID `json:"channel,omitzero"`
+	Profile   string           `json:"profile,omitzero"`
+	Role      string           `json:"role,omitzero"`
+	Since     events.Instant   `json:"since,omitzero"`
+	Until     events.Instant   `json:"until,omitzero"`
+}
+
+func (f CallFilter) filter(observable func(events.AgentID) bool) projections.CallFilter {
+	return projections.CallFilter{
+		Agent: f.Agent, Tool: f.Tool, Status: f.Status, Verdict: f.Verdict, Layer: f.Layer, Principal: f.Principal,
+		Channel: f.Channel, Profile: f.Profile, Role: f.Role, Since: f.Since, Until: f.Until, Observable: observable,
+	}
+}
+
+// AuditRequest asks for calls.
 type AuditRequest struct {
-	Agent     events.AgentID `json:"agent,omitzero"`
-	Tool      string         `json:"tool,omitzero"`
-	Status    events.Status  `json:"status,omitzero"`
+	CallFilter
 	Round     events.RoundID `json:"round,omitzero"`
-	Since     events.Instant `json:"since,omitzero"`
-	Until     events.Instant `json:"until,omitzero"`
 	After     events.Seq     `json:"after,omitzero"`
 	Before    events.Seq     `json:"before,omitzero"`
 	Ascending bool           `json:"ascending,omitzero"`
@@ -99,9 +117,8 @@ func (h *Handler) audit(r request) any {
 			return AuditAnswer{Calls: []Entry{}, AsOf: state.Seq}, err
 		}
 		page, err := projections.Audit(v, projections.AuditFilter{
-			Agent: q.Agent, Tool: q.Tool, Status: q.Status, Round: q.Round, Since: q.Since, Until: q.Until,
+			CallFilter: q.filter(h.observable(r.person)), Round: q.Round,
 			After: q.After, Before: q.Before, Ascending: q.Ascending, Limit: pageLimit(q.Limit),
-			Observable: h.observable(r.person),
 		})
 		if err != nil {
 			return nil, err

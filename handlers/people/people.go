@@ -99,7 +99,7 @@ type request struct {
 func New(cfg Config) *Handler {
 	h := &Handler{cfg: cfg}
 	h.views = map[string]func(request) any{
-		"audit": h.audit, "call": h.call, "receipts": h.receipts, "rounds": h.rounds,
+		"audit": h.audit, "totals": h.totals, "call": h.call, "receipts": h.receipts, "rounds": h.rounds,
 		"agents": h.agents, "health": h.health, "catalog": h.catalog, "reviews": h.reviews, "review": h.review,
 		"book": h.book, "usage": h.usage, "rebuild": h.rebuildStatus,
 	}

@@ -201,9 +201,9 @@ func (h *history) begin(a *agent, c *conversation) {
 	r := &round{id: newID[events.RoundID](h), open: true}
 	c.rounds = append(c.rounds, r)
 	begun := events.RoundBegun{
-		Round: r.id, Conversation: c.id, Channel: "chat", HandleHash: eventstest.Digest(h.ids),
+		Round: r.id, Conversation: c.id, Channel: []events.ChannelID{"chat", "mail"}[h.choose(2)], HandleHash: eventstest.Digest(h.ids),
 		Principal: events.Principal{ID: "bob", Kind: events.PrincipalUser}, Requested: "owner", Effective: "guest",
-		Task: events.Plain("tidy up"), Model: events.Model{Name: "m", Known: "claimed"},
+		Task: events.Plain("tidy up"), Model: h.model(),
 		Timeout: events.Micros(h.choose(3)) * 60_000_000,
 	}
 	if cause := h.cause(a); cause != nil {
@@ -212,6 +212,13 @@ func (h *history) begin(a *agent, c *conversation) {
 		begun.Job = "nightly"
 	}
 	h.write(a.id, begun)
+}
+
+func (h *history) model() events.Model {
+	if h.choose(4) == 0 {
+		return events.Model{}
+	}
+	return events.Model{Name: "m" + string(rune('0'+h.choose(3))), Known: "claimed"}
 }
 
 // cause is a round of the agent's parent; nil for none.
@@ -296,12 +303,26 @@ func (h *history) decide(a *agent, conv *conversation, r *round) {
 	if !r.open || a.gone {
 		v = events.Deny
 	}
+	tool, definition, layer, rule := h.tool(), eventstest.Digest(7), events.Layer(""), ""
+	switch v {
+	case events.NotFound:
+		layer, rule, definition = events.LayerTool, "unknown", ""
+	case events.Reject:
+		layer, rule = events.LayerDecode, []string{"path", "made up"}[h.choose(2)]
+		definition = []events.Digest{definition, ""}[h.choose(2)]
+	case events.Deny:
+		layer, rule = []events.Layer{events.LayerRole, events.LayerRound}[h.choose(2)], "grant"
+	}
+	if definition == "" {
+		tool.Name = []string{"made/up", "up", "other", "file.read"}[h.choose(4)]
+	}
 	r.steps++
 	c := &call{id: newID[events.CallID](h), open: v == events.Allow || v == events.Stage, staged: v == events.Stage}
 	r.calls = append(r.calls, c)
 	h.write(a.id, events.CallDecided{
 		Call: c.id, Round: r.id, Conversation: conv.id, Step: r.steps, Key: []string{"", "k1", "k2", "k3"}[h.choose(4)],
-		Tool: h.tool(), Arguments: events.Arguments{Text: events.Plain(`{"path":"a"}`), Size: 12, MAC: events.MAC(c.id)},
+		Tool: tool, Definition: definition, Layer: layer, Rule: rule, Profile: []string{"guest", "owner"}[h.choose(2)],
+		Principal: events.Principal{ID: []string{"bob", "eve"}[h.choose(2)], Kind: events.PrincipalUser}, Arguments: events.Arguments{Text: events.Plain(`{"path":"a"}`), Size: 12, MAC: events.MAC(c.id)},
 		Verdict: v, Tier: events.ReadOnly, Facts: events.CallFacts{Phase: 1, Role: "worker"},
 	})
 	if c.staged {
