@@ -211,10 +211,71 @@ func (f *fold) setCall(row AuditRow) error {
 	return f.set(seqKey(viewAudit, row.Seq), storeCall(row))
 }
 
-// addHour counts calls, or takes them away, in the hour of their decision.
-func (f *fold) addHour(at events.Instant, agent, combination uint32, calls int64, took events.Micros) error {
-	key := binary.BigEndian.AppendUint32(timeKey(viewHour, hourOf(at)), agent)
-	key = binary.BigEndian.AppendUint32(key, combination)
+// countNew counts a call at its decision.
+func (f *fold) countNew(row AuditRow) error {
+	if err := f.nameModel(row); err != nil {
+		return err
+	}
+	if row.Decided < f.state.LastDecided {
+		f.state.BackTo = f.state.LastDecided
+	}
+	f.state.LastDecided = max(f.state.LastDecided, row.Decided)
+	n, err := f.countedAs(row)
+	if err != nil {
+		return err
+	}
+	f.setTime(row, n)
+	return f.addHours(row.Decided, n, 1, row.Duration)
+}
+
+// countAgain moves a call, in the hour of its decision, to what it is now.
+func (f *fold) countAgain(was, row AuditRow) error {
+	old, err := f.countedAs(was)
+	if err != nil {
+		return err
+	}
+	n, err := f.countedAs(row)
+	if err != nil {
+		return err
+	}
+	f.setTime(row, n)
+	if n == old {
+		return f.addHours(row.Decided, n, 0, row.Duration-was.Duration)
+	}
+	if err := f.addHours(row.Decided, old, -1, -was.Duration); err != nil {
+		return err
+	}
+	return f.addHours(row.Decided, n, 1, row.Duration)
+}
+
+// countNumbers are those of what a call is counted under.
+type countNumbers struct{ agent, what, all uint32 }
+
+func (f *fold) countedAs(row AuditRow) (n countNumbers, err error) {
+	if n.agent, err = f.word(wordAgent, []byte(row.Agent)); err != nil {
+		return n, err
+	}
+	c, err := f.combination(row)
+	if err != nil {
+		return n, err
+	}
+	if n.all, err = f.word(wordCombination, c.bytes()); err != nil {
+		return n, err
+	}
+	n.what, err = f.word(wordCombination, c.what().bytes())
+	return n, err
+}
+
+// addHours counts calls, or takes them away, in the hour of their decision, at both
+// levels of the roll-up. A status is in both, so that what moves does in both.
+func (f *fold) addHours(at events.Instant, n countNumbers, calls int64, took events.Micros) error {
+	if err := f.addHour(hourKey(levelWhat, at, n.agent, n.what), calls, took); err != nil {
+		return err
+	}
+	return f.addHour(hourKey(levelAll, at, n.agent, n.all), calls, took)
+}
+
+func (f *fold) addHour(key []byte, calls int64, took events.Micros) error {
 	row, _, err := loadRow[sum](f.tx, key)
 	if err != nil {
 		return err
@@ -227,60 +288,10 @@ func (f *fold) addHour(at events.Instant, agent, combination uint32, calls int64
 	return f.set(key, row)
 }
 
-// countNew counts a call at its decision.
-func (f *fold) countNew(row AuditRow) error {
-	if err := f.nameModel(row); err != nil {
-		return err
-	}
-	if row.Decided < f.state.LastDecided {
-		f.state.BackTo = f.state.LastDecided
-	}
-	f.state.LastDecided = max(f.state.LastDecided, row.Decided)
-	agent, no, err := f.countedAs(row)
-	if err != nil {
-		return err
-	}
-	f.setTime(row, agent, no)
-	return f.addHour(row.Decided, agent, no, 1, row.Duration)
-}
-
-// countAgain moves a call, in the hour of its decision, to what it is now.
-func (f *fold) countAgain(was, row AuditRow) error {
-	agent, old, err := f.countedAs(was)
-	if err != nil {
-		return err
-	}
-	_, no, err := f.countedAs(row)
-	if err != nil {
-		return err
-	}
-	f.setTime(row, agent, no)
-	if no == old {
-		return f.addHour(row.Decided, agent, no, 0, row.Duration-was.Duration)
-	}
-	if err := f.addHour(row.Decided, agent, old, -1, -was.Duration); err != nil {
-		return err
-	}
-	return f.addHour(row.Decided, agent, no, 1, row.Duration)
-}
-
-// countedAs gives the numbers of a call's agent and of its combination.
-func (f *fold) countedAs(row AuditRow) (agent, no uint32, err error) {
-	if agent, err = f.word(wordAgent, []byte(row.Agent)); err != nil {
-		return 0, 0, err
-	}
-	c, err := f.combination(row)
-	if err != nil {
-		return 0, 0, err
-	}
-	no, err = f.word(wordCombination, c.bytes())
-	return agent, no, err
-}
-
 // setTime keeps the call in the order of time: what an edge of a range has to know.
-func (f *fold) setTime(row AuditRow, agent, no uint32) {
-	value := binary.AppendUvarint(make([]byte, 0, 16), uint64(agent))
-	value = binary.AppendUvarint(value, uint64(no))
+func (f *fold) setTime(row AuditRow, n countNumbers) {
+	value := binary.AppendUvarint(make([]byte, 0, 16), uint64(n.agent))
+	value = binary.AppendUvarint(value, uint64(n.all))
 	value = binary.AppendVarint(value, int64(row.Duration))
 	f.put(withSeq(timeKey(viewTime, row.Decided), row.Seq), value)
 }

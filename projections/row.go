@@ -39,7 +39,7 @@ const (
 	viewReviewSame   byte = 23 // agent, digest of arguments, tool -> call, while its review is open
 	viewWord         byte = 24 // kind of word, word -> its number
 	viewWordAt       byte = 25 // number -> kind of word, word
-	viewHour         byte = 26 // hour of the decision, numbers of agent and combination -> sum
+	viewHour         byte = 26 // level, hour of the decision, numbers of agent and combination -> sum
 	viewTime         byte = 27 // time of the decision, its seq -> numbers of agent and combination, duration
 	viewCallField    byte = 28 // agent, fields of a call, seq of call.decided
 	viewModels       byte = 29 // agent -> the models that its calls are counted by
@@ -100,6 +100,41 @@ func seqOfValue(value []byte) (events.Seq, error) {
 		return 0, fmt.Errorf("%w: an index row of %d bytes holds no sequence", ErrStore, len(value))
 	}
 	return events.Seq(binary.BigEndian.Uint64(value)), nil
+}
+
+// appendPart puts the length of s in front of it.
+func appendPart(b []byte, s string) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
+}
+
+// cutPart takes off what appendPart wrote.
+func cutPart(b []byte) (part string, rest []byte, ok bool) {
+	n, used := binary.Uvarint(b)
+	if used <= 0 || n > uint64(len(b)-used) {
+		return "", nil, false
+	}
+	return string(b[used : used+int(n)]), b[used+int(n):], true
+}
+
+// Words are agents and combinations, numbered as they come, so that the rows of
+// calls and hours are small.
+const (
+	wordAgent       = 'a'
+	wordCombination = 'c'
+)
+
+func wordKey(no uint32) []byte { return binary.BigEndian.AppendUint32([]byte{viewWordAt}, no) }
+
+// wordAt reads the word of a number.
+func wordAt(r Reader, no uint32, kind byte) ([]byte, error) {
+	word, err := r.Get(wordKey(no))
+	if err == nil && (len(word) == 0 || word[0] != kind) {
+		err = fmt.Errorf("%w: there is no word %d", ErrStore, no)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return word[1:], nil
 }
 
 // rowEncoding is RFC 8949's deterministic encoding, so that equal rows have

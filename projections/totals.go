@@ -70,20 +70,6 @@ func (c combination) bytes() []byte {
 	return b
 }
 
-// appendPart puts the length of s in front of it.
-func appendPart(b []byte, s string) []byte {
-	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
-}
-
-// cutPart takes off what appendPart wrote.
-func cutPart(b []byte) (part string, rest []byte, ok bool) {
-	n, used := binary.Uvarint(b)
-	if used <= 0 || n > uint64(len(b)-used) {
-		return "", nil, false
-	}
-	return string(b[used : used+int(n)]), b[used+int(n):], true
-}
-
 func combinationOf(b []byte) (c combination, err error) {
 	ok := true
 	for i := range c {
@@ -92,27 +78,6 @@ func combinationOf(b []byte) (c combination, err error) {
 		}
 	}
 	return c, nil
-}
-
-// Words are agents and combinations, numbered as they come, so that the rows of
-// calls and hours are small.
-const (
-	wordAgent       = 'a'
-	wordCombination = 'c'
-)
-
-func wordKey(no uint32) []byte { return binary.BigEndian.AppendUint32([]byte{viewWordAt}, no) }
-
-// wordAt reads the word of a number.
-func wordAt(r Reader, no uint32, kind byte) ([]byte, error) {
-	word, err := r.Get(wordKey(no))
-	if err == nil && (len(word) == 0 || word[0] != kind) {
-		err = fmt.Errorf("%w: there is no word %d", ErrStore, no)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return word[1:], nil
 }
 
 // hour is the unit of the roll-up.
@@ -135,7 +100,45 @@ func timeOf(key []byte) (events.Instant, bool) {
 	return events.Instant(binary.BigEndian.Uint64(key[1:]) ^ 1<<63), true
 }
 
-// sum is a row of the roll-up: hour, agent, combination -> calls and the time that
+// Levels of the roll-up: what was done, which is few rows an hour, and all that calls
+// are counted by.
+const (
+	levelWhat byte = 1
+	levelAll  byte = 2
+)
+
+// what leaves out who was talking and where.
+func (c combination) what() combination {
+	for i, f := range combined {
+		if whose(f) {
+			c[i] = ""
+		}
+	}
+	return c
+}
+
+func whose(f Field) bool {
+	return f == ByPrincipal || f == ByKind || f == ByChannel || f == ByProfile || f == ByModel
+}
+
+// level is the one with the fewest rows that has what the filter needs.
+func (f TotalsFilter) level() byte {
+	if f.Principal != "" || f.Channel != "" || f.Profile != "" || slices.ContainsFunc(f.By, whose) {
+		return levelAll
+	}
+	return levelWhat
+}
+
+// hourKey is where the calls of an agent and a combination in the hour of a time are
+// counted.
+func hourKey(level byte, at events.Instant, agent, combination uint32) []byte {
+	key := append(make([]byte, 0, 18), viewHour, level)
+	key = binary.BigEndian.AppendUint64(key, uint64(hourOf(at))^1<<63)
+	key = binary.BigEndian.AppendUint32(key, agent)
+	return binary.BigEndian.AppendUint32(key, combination)
+}
+
+// sum is a row of the roll-up: level, hour, agent, combination -> calls and the time that
 // those of them took that have ended.
 type sum struct {
 	_        struct{} `cbor:",toarray"`
@@ -211,7 +214,11 @@ func Totals(r Reader, f TotalsFilter) (TotalsPage, error) {
 	if err := CheckFields(f.By); err != nil {
 		return page, err
 	}
-	c := counter{r: r, f: f, seen: map[countKey]*Total{}, groups: map[string]*Total{}, only: anyAgent}
+	c := counter{
+		r: r, f: f, seen: map[countKey]*Total{}, groups: map[string]*Total{}, only: anyAgent,
+		agents: map[uint32]events.AgentID{}, words: map[uint32]combination{},
+		byTime: slices.Contains(f.By, ByHour) || slices.Contains(f.By, ByDay),
+	}
 	if f.Agent != "" {
 		no, found, err := loadRow[uint32](r, append([]byte{viewWord, wordAgent}, f.Agent...))
 		if err != nil || !found {
@@ -260,8 +267,11 @@ type counter struct {
 	r      Reader
 	f      TotalsFilter
 	only   uint32              // the agent's number, or anyAgent
+	byTime bool                // something is counted by time
 	seen   map[countKey]*Total // nil where the filter leaves it out
 	groups map[string]*Total
+	agents map[uint32]events.AgentID
+	words  map[uint32]combination
 }
 
 // countKey is what calls have in common that are of one group.
@@ -329,12 +339,13 @@ func (c *counter) calls(from, to events.Instant, sign int64) error {
 
 // hours adds the roll-up of the hours in [since, until); 0 is open.
 func (c *counter) hours(since, until events.Instant) error {
-	from, to := []byte{viewHour}, []byte{viewHour + 1}
+	level := c.f.level()
+	from, to := []byte{viewHour, level}, []byte{viewHour, level + 1}
 	if since != 0 {
-		from = timeKey(viewHour, since)
+		from = hourKey(level, since, 0, 0)
 	}
 	if until != 0 {
-		to = timeKey(viewHour, until)
+		to = hourKey(level, until, 0, 0)
 	}
 	for from != nil && bytes.Compare(from, to) < 0 {
 		var err error
@@ -352,16 +363,16 @@ func (c *counter) run(from, to []byte) ([]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		at, ok := timeOf(row.Key)
-		if !ok || len(row.Key) != 17 {
+		if len(row.Key) != 18 {
 			return nil, fmt.Errorf("%w: a key of the roll-up has %d bytes", ErrStore, len(row.Key))
 		}
-		agent, no := binary.BigEndian.Uint32(row.Key[9:]), binary.BigEndian.Uint32(row.Key[13:])
+		at, _ := timeOf(row.Key[1:])
+		agent, no := binary.BigEndian.Uint32(row.Key[10:]), binary.BigEndian.Uint32(row.Key[14:])
 		if c.only != anyAgent && agent != c.only {
 			if agent > c.only {
 				at += hour
 			}
-			return binary.BigEndian.AppendUint32(timeKey(viewHour, at), c.only), nil
+			return hourKey(row.Key[1], at, c.only, 0), nil
 		}
 		var s sum
 		if err := decodeRow(row.Value, &s); err != nil {
@@ -380,7 +391,7 @@ func (c *counter) add(at events.Instant, agent, no uint32, calls int64, took eve
 		return nil
 	}
 	key := countKey{agent: agent, combination: no}
-	if slices.Contains(c.f.By, ByHour) || slices.Contains(c.f.By, ByDay) {
+	if c.byTime {
 		key.hour = hourOf(at)
 	}
 	group, known := c.seen[key]
@@ -399,18 +410,11 @@ func (c *counter) add(at events.Instant, agent, no uint32, calls int64, took eve
 
 // groupOf finds the group of a combination; nil where the filter leaves it out.
 func (c *counter) groupOf(k countKey) (*Total, error) {
-	agent, err := wordAt(c.r, k.agent, wordAgent)
-	if err != nil {
+	agent, err := c.agent(k.agent)
+	if err != nil || c.f.Observable != nil && !c.f.Observable(agent) {
 		return nil, err
 	}
-	if c.f.Observable != nil && !c.f.Observable(events.AgentID(agent)) {
-		return nil, nil
-	}
-	word, err := wordAt(c.r, k.combination, wordCombination)
-	if err != nil {
-		return nil, err
-	}
-	combination, err := combinationOf(word)
+	combination, err := c.combination(k.combination)
 	if err != nil || !c.f.wantsCombination(combination) {
 		return nil, err
 	}
@@ -432,6 +436,27 @@ func (c *counter) groupOf(k countKey) (*Total, error) {
 		c.groups[string(key)] = &Total{Group: group}
 	}
 	return c.groups[string(key)], nil
+}
+
+func (c *counter) agent(no uint32) (events.AgentID, error) {
+	if id, known := c.agents[no]; known {
+		return id, nil
+	}
+	word, err := wordAt(c.r, no, wordAgent)
+	c.agents[no] = events.AgentID(word)
+	return c.agents[no], err
+}
+
+func (c *counter) combination(no uint32) (combination, error) {
+	if known, ok := c.words[no]; ok {
+		return known, nil
+	}
+	word, err := wordAt(c.r, no, wordCombination)
+	if err != nil {
+		return combination{}, err
+	}
+	c.words[no], err = combinationOf(word)
+	return c.words[no], err
 }
 
 func (c combination) of(f Field) string { return c[slices.Index(combined[:], f)] }

@@ -113,8 +113,8 @@ func (a *App) auditFlags(cmd *cobra.Command, f *auditFlags) {
 // that is not set must not ask for everything.
 func noneEmpty(cmd *cobra.Command) error {
 	var errs []error
-	cmd.LocalFlags().Visit(func(f *pflag.Flag) {
-		if f.Value.String() == "" {
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if f.Value.String() == "" && cmd.InheritedFlags().Lookup(f.Name) == nil {
 			errs = append(errs, fmt.Errorf("--%s is empty", f.Name))
 		}
 	})
