@@ -24,7 +24,7 @@ type auditFlags struct {
 	agent, tool, status, round, since, until              string
 	principal, channel, verdict, layer, profile, role, by string
 	limit                                                 int
-	before                                                events.Seq
+	before, after                                         events.Seq
 	follow, wide, count                                   bool
 }
 
@@ -94,6 +94,7 @@ func (a *App) auditFlags(cmd *cobra.Command, f *auditFlags) {
 	g.StringVar(&f.by, "by", "", "how many there are for each value of these fields: "+projections.FieldList())
 	g.IntVar(&f.limit, "limit", 50, "how many calls, or groups")
 	g.Uint64Var((*uint64)(&f.before), "before", 0, "older than this event: the next page")
+	g.Uint64Var((*uint64)(&f.after), "after", 0, "newer than this event; with --follow, go on from there")
 	g.BoolVar(&f.follow, "follow", false, "go on with new calls as they come")
 	g.BoolVar(&f.wide, "wide", false, "more columns, and nothing cut")
 	a.completeFlag(cmd, "agent", agentsOf)
@@ -106,7 +107,7 @@ func (a *App) auditFlags(cmd *cobra.Command, f *auditFlags) {
 	a.completeFlag(cmd, "profile", profilesOf)
 	a.completeFlag(cmd, "role", rolesOf)
 	_ = cmd.RegisterFlagCompletionFunc("by", completeFields)
-	completeNothing(cmd, "round", "since", "until", "limit", "before")
+	completeNothing(cmd, "round", "since", "until", "limit", "before", "after")
 }
 
 // noneEmpty is about filters that were given and say nothing: a variable of a script
@@ -149,7 +150,7 @@ func layers() []string {
 
 // auditRequest reads the filters; its errors are of usage.
 func (a *App) auditRequest(f auditFlags, errs ...error) (people.AuditRequest, []projections.Field, error) {
-	q := people.AuditRequest{Round: events.RoundID(f.round), Before: f.before, CallFilter: people.CallFilter{
+	q := people.AuditRequest{Round: events.RoundID(f.round), Before: f.before, After: f.after, CallFilter: people.CallFilter{
 		Agent: events.AgentID(f.agent), Tool: f.tool, Status: events.Status(f.status), Verdict: events.Verdict(f.verdict),
 		Layer: events.Layer(f.layer), Principal: f.principal, Channel: events.ChannelID(f.channel), Profile: f.profile, Role: f.role,
 	}}
@@ -175,9 +176,12 @@ func (a *App) auditRequest(f auditFlags, errs ...error) (people.AuditRequest, []
 	if f.follow && (f.until != "" || f.before != 0) {
 		errs = append(errs, errors.New("--until and --before do not go with --follow"))
 	}
+	if f.before != 0 && f.after >= f.before {
+		errs = append(errs, errors.New("--after is not below --before: nothing can lie between"))
+	}
 	by, fieldErr := fieldsOf(f.by)
-	if (f.count || f.by != "") && (f.follow || f.before != 0 || f.round != "" || f.wide) {
-		errs = append(errs, errors.New("--follow, --before, --round and --wide do not go with --count and --by; gatebook receipts counts a round"))
+	if (f.count || f.by != "") && (f.follow || f.before != 0 || f.after != 0 || f.round != "" || f.wide) {
+		errs = append(errs, errors.New("--follow, --before, --after, --round and --wide do not go with --count and --by; gatebook receipts counts a round"))
 	}
 	return q, by, errors.Join(append(errs, err, fieldErr)...)
 }

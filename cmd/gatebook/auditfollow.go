@@ -67,8 +67,8 @@ func (a *App) follow(ctx context.Context, c *client, q people.AuditRequest, opt 
 		return nil // Ctrl-C in the middle of a question
 	}
 	if errors.Is(err, errUnreachable) && f.last > 0 {
-		return fmt.Errorf("the engine stopped, or answers no more; calls up to event %d were looked at. Once it runs again (%s), the same command goes on from the newest calls: %w",
-			f.last, a.command("serve"), err)
+		return fmt.Errorf("the engine stopped, or answers no more; calls up to event %d were looked at. Once it runs again (%s), the same command with --after %d goes on right behind what it has shown: %w",
+			f.last, a.command("serve"), f.resume(), err)
 	}
 	return err
 }
@@ -106,8 +106,25 @@ func subscribe(ctx context.Context, c *client, only events.AgentID) (<-chan stru
 	return news, c.conn.Flush()
 }
 
-// first prints the newest calls, oldest of them first.
+// resume is the event to go on after. Where calls still ran it is before the first of
+// them, so that their ends are not lost; what came behind is then shown again.
+func (f *follower) resume() events.Seq {
+	after := f.last
+	for seq := range f.open {
+		after = min(after, seq-1)
+	}
+	return after
+}
+
+// first prints the newest calls, oldest of them first, or leaves it to newer to go on
+// from where an earlier command ended.
 func (f *follower) first(limit int) error {
+	if f.last = f.q.After; f.last != 0 {
+		if f.app.flags.json {
+			return f.newer()
+		}
+		return errors.Join(f.print(auditHead(f.wide)), f.newer())
+	}
 	var found []people.Entry // newest first
 	q := f.q
 	q.Limit = maxPage

@@ -108,8 +108,45 @@ func TestFollowEnds(t *testing.T) {
 	if text := e.errs.String(); !strings.HasSuffix(text, "gatebook: stopping; tools that run have up to 10s to end\ngatebook: stopped\n") {
 		t.Error(text)
 	}
-	want := "Once it runs again (gatebook --dir " + shellWord(h.dir) + " serve), the same command goes on from the newest calls"
+	want := "Once it runs again (gatebook --dir " + shellWord(h.dir) + " serve), the same command with --after "
 	if code := <-ended; code != exitUnreachable || !strings.Contains(said.String(), "the engine stopped") || !strings.Contains(said.String(), want) {
 		t.Errorf("exit code %d, %s", code, said)
 	}
+}
+
+// A follower that goes on after a stop of the engine, with a burst behind it, has every
+// call once.
+func TestFollowGoesOn(t *testing.T) {
+	h := newFolder(t)
+	var all string
+	after, total := "1", 0
+	for run, calls := range []int{3, 250} {
+		e := startEngine(t, h)
+		alice := connectAgent(t, h, "alice")
+		alice.beginRound(h, "go on")
+		burst := func(n int) {
+			for i := range n {
+				if _, err := alice.call("file.write", fmt.Sprintf(`{"path":"r%d-%d.txt","content":"x"}`, run, i), ""); err != nil {
+					t.Fatal(err)
+				}
+			}
+			total += n
+		}
+		burst(calls)
+		lines, said, ended := new(printed), new(printed), make(chan int, 1)
+		go func() {
+			ended <- h.app(lines, said).Run(t.Context(), []string{"--dir", h.dir, "audit", "--follow", "--json", "--after", after})
+		}()
+		burst(5)
+		last := audited(t, h, "--limit", "1").Calls[0]
+		lines.wait(t, fmt.Sprintf(`"completed_seq":%d,`, last.CompletedSeq))
+		stopped(t, e)
+		if code := <-ended; code != exitUnreachable {
+			t.Errorf("exit code %d, %s", code, said)
+		}
+		all += lines.String()
+		_, text, _ := strings.Cut(said.String(), "--after ")
+		after, _, _ = strings.Cut(text, " ")
+	}
+	wantFollowed(t, all, total, true)
 }
