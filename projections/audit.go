@@ -1,6 +1,7 @@
 package projections
 
 import (
+	"errors"
 	"fmt"
 
 	"gatebook/events"
@@ -238,16 +239,21 @@ func Audit(r Reader, f AuditFilter) (AuditPage, error) {
 	if err != nil || l.prefixes == nil {
 		return empty, err
 	}
+	get, done := r.Get, func() error { return nil }
+	if near, ok := r.(Near); ok {
+		get, done = near.Near([]byte{viewAudit}, []byte{viewAudit + 1})
+	}
 	rows, next, err := page(r, l, func(seq events.Seq, value []byte) (AuditRow, bool, error) {
-		if len(value) == 0 {
-			row, err := callBySeq(r, seq)
-			return row, f.wants(row), err
+		if len(value) == 0 { // of an index
+			if value, err = get(seqKey(viewAudit, seq)); err != nil {
+				return AuditRow{}, false, err
+			}
 		}
 		s, err := decoded[storedCall](value)
 		row := s.row()
 		return row, f.wants(row), err
 	})
-	return AuditPage{Rows: rows, Next: next, AsOf: state.Seq}, err
+	return AuditPage{Rows: rows, Next: next, AsOf: state.Seq}, errors.Join(err, done())
 }
 
 // seek turns the bounds of time into bounds of sequence, and says whether anything

@@ -50,6 +50,12 @@ type Reader interface {
 	ScanBack(lower, upper []byte) iter.Seq2[Row, error]
 }
 
+// Near is what a [Reader] may have beside: a cheaper Get for many rows of one range,
+// in whatever order. A value is valid until the next get. After done there MUST be no get.
+type Near interface {
+	Near(lower, upper []byte) (get func(key []byte) ([]byte, error), done func() error)
+}
+
 // Row is one row of a scan.
 type Row struct{ Key, Value []byte }
 

@@ -146,6 +146,14 @@ func (c *counting) Get(key []byte) ([]byte, error) {
 	return c.Reader.Get(key)
 }
 
+func (c *counting) Near(lower, upper []byte) (get func(key []byte) ([]byte, error), done func() error) {
+	inner, done := c.Reader.(projections.Near).Near(lower, upper)
+	return func(key []byte) ([]byte, error) {
+		c.keys++
+		return inner(key)
+	}, done
+}
+
 func (c *counting) count(rows iter.Seq2[projections.Row, error]) iter.Seq2[projections.Row, error] {
 	return func(yield func(projections.Row, error) bool) {
 		for row, err := range rows {

@@ -1,6 +1,7 @@
 package pebblekv
 
 import (
+	"bytes"
 	"errors"
 	"iter"
 
@@ -22,6 +23,22 @@ func (r reader) Get(key []byte) ([]byte, error) {
 	}
 	own := append(make([]byte, 0, len(value)), value...)
 	return own, wrap("get", closer.Close())
+}
+
+// Near opens a look at rows that stand near each other; see projections.Near.
+func (r reader) Near(lower, upper []byte) (get func(key []byte) ([]byte, error), done func() error) {
+	it, err := r.db.NewIter(&pebble.IterOptions{LowerBound: lower, UpperBound: upper})
+	if err != nil {
+		return func([]byte) ([]byte, error) { return nil, wrap("get", err) }, func() error { return nil }
+	}
+	get = func(key []byte) ([]byte, error) {
+		if !it.SeekGE(key) || !bytes.Equal(it.Key(), key) {
+			return nil, wrap("get", it.Error())
+		}
+		value, err := it.ValueAndErr()
+		return value, wrap("get", err)
+	}
+	return get, func() error { return wrap("get", it.Close()) }
 }
 
 func (r reader) Scan(lower, upper []byte) iter.Seq2[projections.Row, error] {
