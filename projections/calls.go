@@ -230,7 +230,11 @@ func (f *fold) countNew(row AuditRow) error {
 
 // countAgain moves a call, in the hour of its decision, to what it is now.
 func (f *fold) countAgain(was, row AuditRow) error {
-	old, err := f.countedAs(was)
+	value, err := f.tx.Get(withSeq(timeKey(viewTime, row.Decided), row.Seq))
+	if err != nil {
+		return err
+	}
+	old, _, err := readTime(value)
 	if err != nil {
 		return err
 	}
@@ -292,6 +296,7 @@ func (f *fold) addHour(key []byte, calls int64, took events.Micros) error {
 func (f *fold) setTime(row AuditRow, n countNumbers) {
 	value := binary.AppendUvarint(make([]byte, 0, 16), uint64(n.agent))
 	value = binary.AppendUvarint(value, uint64(n.all))
+	value = binary.AppendUvarint(value, uint64(n.what))
 	value = binary.AppendVarint(value, int64(row.Duration))
 	f.put(withSeq(timeKey(viewTime, row.Decided), row.Seq), value)
 }

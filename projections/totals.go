@@ -324,17 +324,31 @@ func (c *counter) calls(from, to events.Instant, sign int64) error {
 			return err
 		}
 		at, _ := timeOf(row.Key)
-		agent, n := binary.Uvarint(row.Value)
-		no, m := binary.Uvarint(row.Value[max(n, 0):])
-		took, k := binary.Varint(row.Value[max(n, 0)+max(m, 0):])
-		if n <= 0 || m <= 0 || k <= 0 {
-			return fmt.Errorf("%w: a call in the order of time does not decode", ErrStore)
+		n, took, err := readTime(row.Value)
+		if err != nil {
+			return err
 		}
-		if err := c.add(at, uint32(agent), uint32(no), sign, events.Micros(took*sign)); err != nil {
+		if err := c.add(at, n.agent, n.all, sign, took*events.Micros(sign)); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// readTime reads what setTime wrote.
+func readTime(value []byte) (n countNumbers, took events.Micros, err error) {
+	for _, into := range []*uint32{&n.agent, &n.all, &n.what} {
+		no, used := binary.Uvarint(value)
+		if used <= 0 {
+			return n, 0, fmt.Errorf("%w: a call in the order of time does not decode", ErrStore)
+		}
+		*into, value = uint32(no), value[used:]
+	}
+	d, used := binary.Varint(value)
+	if used <= 0 {
+		return n, 0, fmt.Errorf("%w: a call in the order of time does not decode", ErrStore)
+	}
+	return n, events.Micros(d), nil
 }
 
 // hours adds the roll-up of the hours in [since, until); 0 is open.

@@ -265,7 +265,7 @@ func BenchmarkQueries(b *testing.B) {
 	defer closeStore(b, s)
 	start := time.Now()
 	fillBig(b, s, calls, over)
-	b.Logf("folded %d calls, %.0f calls/s", calls, float64(calls)/time.Since(start).Seconds())
+	fmt.Printf("folded %d calls, %.0f calls/s\n", calls, float64(calls)/time.Since(start).Seconds())
 	logSizes(b, s, calls)
 	snap := s.Snapshot()
 	defer snap.Close()
@@ -338,6 +338,6 @@ func logSizes(b *testing.B, s *Store, calls int) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		b.Logf("view %d: %.1f bytes a call", view, float64(size)/float64(calls))
+		fmt.Printf("view %d: %.1f bytes a call\n", view, float64(size)/float64(calls))
 	}
 }
