@@ -288,6 +288,7 @@ func viewsOptions(cfg nodeConfig) pebblekv.Options {
 	return pebblekv.Options{
 		Log:  func(line string) { cfg.log("warn", "views: "+line) },
 		Full: func() { untilSpace(cfg.stop, cfg.dir) },
+		Room: func() bool { return room(cfg.dir) == nil },
 	}
 }
 

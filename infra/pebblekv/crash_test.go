@@ -268,3 +268,29 @@ func TestFolder(t *testing.T) {
 	}
 	closeStore(t, s)
 }
+
+// Where there is room, a Close leaves nothing that only the log has: without the logs
+// all rows are there.
+func TestCloseWritesTheLogAsTables(t *testing.T) {
+	book := projectionstest.NewBook(t, projectionstest.Busy(1))
+	for name, room := range map[string]bool{"room": true, "no room": false} {
+		t.Run(name, func(t *testing.T) {
+			fs := vfs.NewMem()
+			opt := Options{FS: fs, Room: func() bool { return room }}
+			s := mustOpen(t, "views", opt)
+			fold(t, s, book, rebuild.Options{})
+			_, want := look(t, s)
+			closeStore(t, s)
+			for _, file := range must(t, func() ([]string, error) { return fs.List("views") }) {
+				if strings.HasSuffix(file, ".log") {
+					must(t, func() (struct{}, error) { return struct{}{}, fs.Remove(fs.PathJoin("views", file)) })
+				}
+			}
+			s = mustOpen(t, "views", opt)
+			defer closeStore(t, s)
+			if _, got := look(t, s); (got == want) != room {
+				t.Errorf("whole without its logs: %t", got == want)
+			}
+		})
+	}
+}

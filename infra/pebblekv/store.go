@@ -21,6 +21,9 @@ type Options struct {
 	// all writes wait for it. It returns when the write may be tried again, once;
 	// a second failure ends the process.
 	Full func()
+	// Room, where not nil, says whether the disk has room for what Close would like to
+	// write: on a full one Pebble ends the process.
+	Room func() bool
 	// Log, where not nil, takes one line about a trouble of the database. It is
 	// called from goroutines of Pebble that hold its lock: it MUST be quick, safe
 	// for concurrent use, and not call the store.
@@ -41,6 +44,7 @@ type Store struct {
 	db       *pebble.DB
 	lock     *pebble.Lock
 	troubles *troubles
+	room     func() bool // nil: there is none
 	// recent is what the last transactions wrote, newest first, which the next one
 	// reads before it reads the database: the newest may not be there yet, and of
 	// the others a look here is cheaper than one there.
@@ -72,7 +76,7 @@ func Open(dir string, opt Options) (*Store, error) {
 	if err != nil {
 		return nil, errors.Join(wrap("open "+dir, err), lock.Close())
 	}
-	s := &Store{db: db, lock: lock, troubles: troubles}
+	s := &Store{db: db, lock: lock, troubles: troubles, room: opt.Room}
 	if err := s.check(); err != nil {
 		return nil, errors.Join(wrap("read "+dir, errors.Join(ErrDamaged, err)), s.Close())
 	}
@@ -183,11 +187,10 @@ func (s *Store) Sync() (err error) {
 	return wrap("sync", s.db.LogData(nil, pebble.Sync))
 }
 
-// Close makes every commit durable and lets go of the folder. Where it can, it writes
-// what is only in Pebble's log as tables, so that the next Open has no log to read.
+// Close makes every commit durable and lets go of the folder. Where there is room, it
+// writes what is only in Pebble's log as tables, so that the next Open has no log to read.
 func (s *Store) Close() error {
-	s.troubles.closing.Store(true)
-	if s.troubles.failure() == nil {
+	if s.troubles.failure() == nil && s.room != nil && s.room() {
 		s.flush()
 	}
 	return wrap("close", errors.Join(s.db.Close(), s.lock.Close()))
@@ -196,7 +199,7 @@ func (s *Store) Close() error {
 // flushTime is how long a Close waits for that.
 const flushTime = 10 * time.Second
 
-// flush does what it can: after a failure, as of a full disk, the log has it all.
+// flush does what it can: what it does not write, the log has.
 func (s *Store) flush() {
 	flushed, err := s.db.AsyncFlush()
 	if err != nil {

@@ -32,7 +32,6 @@ type troubles struct {
 	log      func(string)
 	first    atomic.Pointer[error] // the trouble that stopped writing
 	failures atomic.Int64          // of flushes and compactions, in a row
-	closing  atomic.Bool           // what fails now ends nothing
 	failed   chan struct{}         // closed with first
 }
 
@@ -88,7 +87,7 @@ func (t *troubles) listener() *pebble.EventListener {
 	return &pebble.EventListener{
 		BackgroundError: func(err error) {
 			t.stop(fmt.Errorf("background work: %w", err))
-			if n := t.failures.Add(1); n >= maxFailures && !t.closing.Load() {
+			if n := t.failures.Add(1); n >= maxFailures {
 				t.Fatalf("%d failures in a row, the last: %v", n, err)
 			}
 		},

@@ -100,7 +100,7 @@ func (b *bench) rebuildBig(ctx context.Context, folder string) (err error) {
 // foldAndMeasure gives how long it takes until new views are on the disk, and how many
 // bytes they are once they are closed.
 func foldAndMeasure(ctx context.Context, book *jetlog.Log, dir string) (size int64, took time.Duration, err error) {
-	views, err := pebblekv.Open(dir, pebblekv.Options{Log: func(string) {}})
+	views, err := pebblekv.Open(dir, pebblekv.Options{Log: func(string) {}, Room: func() bool { return true }})
 	if err != nil {
 		return 0, 0, err
 	}
@@ -113,7 +113,7 @@ func foldAndMeasure(ctx context.Context, book *jetlog.Log, dir string) (size int
 	if err = errors.Join(err, views.Close()); err == nil {
 		// An Open removes the logs that Pebble keeps to write over them, some of
 		// tens of MiB, whatever the views are.
-		if views, err = pebblekv.Open(dir, pebblekv.Options{Log: func(string) {}}); err == nil {
+		if views, err = pebblekv.Open(dir, pebblekv.Options{Log: func(string) {}, Room: func() bool { return true }}); err == nil {
 			err = views.Close()
 		}
 	}
