@@ -80,7 +80,7 @@ func (a *App) agentAdd(ctx context.Context, id events.AgentID, role string) erro
 		return err
 	}
 	if out.InForce { // the engine does so too, in a moment
-		if err := workspace.New(p.dir.Path()).Furnish(ctx, id, role); err != nil {
+		if err := workspace.New(p.dir.Path()).Furnish(ctx, id, role, "add"); err != nil {
 			return fmt.Errorf("agent %s is enrolled, but its folder is not complete: %w", id, err)
 		}
 	}

@@ -183,7 +183,7 @@ func (n *node) furnish(ctx context.Context) {
 			if row.Released || done[row.Agent] {
 				return
 			}
-			if err := n.folders.Furnish(ctx, row.Agent, row.Role); err == nil {
+			if err := n.folders.Furnish(ctx, row.Agent, row.Role, "engine"); err == nil {
 				done[row.Agent] = true
 			} else if ctx.Err() == nil {
 				n.cfg.log("warn", "the folder of agent "+string(row.Agent)+" is not complete: "+err.Error())

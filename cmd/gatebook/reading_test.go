@@ -117,7 +117,7 @@ func testReceipts(t *testing.T, h *testFolder, alice *agentAtWork) {
 		t.Errorf("%+v", got)
 	}
 	out := h.must("receipts", "--round", string(alice.r.Round))
-	for _, want := range []string{"anna (user)", `tidy \x1b[31mup\nnow\u202e`, "1 (1 ok)", "builtin/file.write  1, ", "open"} {
+	for _, want := range []string{"anna (user)", `tidy \x1b[31mup\nnow\u202e`, "1 (1 ok)", "file.write a.txt: ok, ", "open"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q in\n%s", want, out)
 		}

@@ -250,7 +250,7 @@ func TestFurnish(t *testing.T) {
 	folder := filepath.Dir(p.dir)
 	p.must(os.Symlink(p.out+"/new.txt", folder+"/"+paths.Soul))
 	p.must(os.Mkdir(folder+"/"+paths.Settings, 0o700))
-	p.must(p.ws.Furnish(context.Background(), "alice", "worker"))
+	p.must(p.ws.Furnish(context.Background(), "alice", "worker", "test"))
 	p.secretUnchanged()
 	if to, err := os.Readlink(folder + "/" + paths.Soul); to != p.out+"/new.txt" {
 		t.Errorf("%s %v", to, err)
@@ -261,13 +261,13 @@ func TestFurnish(t *testing.T) {
 	for steps, was := 0, true; was; steps++ {
 		p := newPlace(t)
 		folder := p.host + "/agents/bob"
-		was = p.killRun(steps, func() error { return p.ws.Furnish(context.Background(), "bob", "worker") })
+		was = p.killRun(steps, func() error { return p.ws.Furnish(context.Background(), "bob", "worker", "test") })
 		for _, name := range []string{paths.Identity, paths.Soul, paths.Settings} {
 			if raw, err := os.ReadFile(folder + "/" + name); err == nil && !strings.HasSuffix(string(raw), "\n") {
 				t.Errorf("killed at step %d: %s is %q", steps, name, raw)
 			}
 		}
-		p.must(p.ws.Furnish(context.Background(), "bob", "worker"))
+		p.must(p.ws.Furnish(context.Background(), "bob", "worker", "test"))
 		found, err := os.ReadDir(folder)
 		if p.must(err); len(found) != 4 {
 			t.Errorf("killed at step %d: %v", steps, found)
@@ -275,7 +275,7 @@ func TestFurnish(t *testing.T) {
 	}
 	p = newPlace(t)
 	p.must(os.Symlink(p.out, p.host+"/agents/bob"))
-	if err := p.ws.Furnish(context.Background(), "bob", "worker"); !refusedAs(err, "link") {
+	if err := p.ws.Furnish(context.Background(), "bob", "worker", "test"); !refusedAs(err, "link") {
 		t.Errorf("through a link: %v", err)
 	}
 	p.secretUnchanged()

@@ -30,7 +30,6 @@ package workspace
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"sync"
@@ -112,9 +111,9 @@ func (w *Workspaces) descend(names []string, create bool) (folder, error) {
 
 // Furnish makes an agent's folder and what belongs into it, where that is missing: the
 // workspace, and the files that say who the agent is (mode 0600). It touches nothing
-// that is there, of whatever kind. Each file is there as a whole or not at all, so that
-// two processes may do it at once.
-func (w *Workspaces) Furnish(ctx context.Context, agent events.AgentID, role string) error {
+// that is there, of whatever kind. Each file is there as a whole or not at all. Two may do
+// it at once, each with a mark of its own.
+func (w *Workspaces) Furnish(ctx context.Context, agent events.AgentID, role, mark string) error {
 	at, err := paths.FolderOf(agent)
 	if err != nil {
 		return err
@@ -139,20 +138,20 @@ func (w *Workspaces) Furnish(ctx context.Context, agent events.AgentID, role str
 		paths.Soul:     "<!-- How this agent should behave. -->\n",
 		paths.Settings: "{}\n",
 	} {
-		if err := f.furnish(name, []byte(content)); err != nil {
+		if err := f.furnish(name, mark, []byte(content)); err != nil {
 			return fault(name, err)
 		}
 	}
 	return nil
 }
 
-// furnish makes one file under a name of this process, which a kill may leave, and
-// moves it to its own.
-func (f folder) furnish(name string, content []byte) error {
+// furnish makes one file under a name with the mark, which a kill may leave, and moves
+// it to its own.
+func (f folder) furnish(name, mark string, content []byte) error {
 	if _, err := f.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	temp := fmt.Sprintf(".new-%d-%s", os.Getpid(), name)
+	temp := ".new-" + mark + "-" + name
 	if err := f.Remove(temp); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
