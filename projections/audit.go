@@ -3,6 +3,8 @@ package projections
 import (
 	"errors"
 	"fmt"
+	"iter"
+	"sort"
 
 	"gatebook/events"
 )
@@ -263,14 +265,14 @@ func (f *AuditFilter) seek(r Reader, s State) (bool, error) {
 		return false, nil
 	}
 	if f.Since > s.BackTo {
-		first, found, err := firstDecided(r, f.Since)
+		first, found, err := firstDecided(r, s, f.Since)
 		if err != nil || !found {
 			return false, err
 		}
 		f.After = max(f.After, first-1)
 	}
 	if f.Until > s.BackTo {
-		first, found, err := firstDecided(r, f.Until)
+		first, found, err := firstDecided(r, s, f.Until)
 		if err != nil {
 			return false, err
 		}
@@ -281,17 +283,24 @@ func (f *AuditFilter) seek(r Reader, s State) (bool, error) {
 	return true, nil
 }
 
-// firstDecided finds the first call, in the order of time, that was decided at a
-// time or after it.
-func firstDecided(r Reader, at events.Instant) (events.Seq, bool, error) {
-	for row, err := range r.Scan(timeKey(viewTime, at), []byte{viewTime + 1}) {
-		if err != nil {
-			return 0, false, err
+// firstDecided finds the first call that was decided at a time or after it. The time MUST
+// be after [State.BackTo]: from there on calls stand in the order of time.
+func firstDecided(r Reader, s State, at events.Instant) (first events.Seq, found bool, err error) {
+	sort.Search(int(s.Seq), func(below int) bool {
+		for row, failed := range r.Scan(seqKey(viewAudit, events.Seq(below)+1), []byte{viewAudit + 1}) {
+			var call storedCall
+			if failed == nil {
+				call, failed = decoded[storedCall](row.Value)
+			}
+			if err = errors.Join(err, failed); err == nil && call.Decided >= at {
+				first, found = call.Seq, true
+				return true
+			}
+			return err != nil
 		}
-		seq, err := seqAtEnd(row.Key)
-		return seq, err == nil, err
-	}
-	return 0, false, nil
+		return true
+	})
+	return first, found && err == nil, err
 }
 
 // list is the narrowest run of rows that holds what f asks for: an index whose
@@ -349,6 +358,39 @@ func OpenCalls(r Reader, limit int) ([]AuditRow, error) {
 		return row, true, err
 	})
 	return rows, err
+}
+
+// unended yields the calls that run, may run, or wait for a person, in no order.
+func unended(r Reader) iter.Seq2[AuditRow, error] {
+	return func(yield func(AuditRow, error) bool) {
+		for row, err := range r.Scan([]byte{viewCallOpen}, []byte{viewCallOpen + 1}) {
+			var seq events.Seq
+			if err == nil {
+				seq, err = seqOfValue(row.Value)
+			}
+			if !yieldCall(r, seq, err, yield) {
+				return
+			}
+		}
+		for row, err := range r.Scan([]byte{viewCallStaged}, []byte{viewCallStaged + 1}) {
+			var seq events.Seq
+			if err == nil {
+				seq, err = seqAtEnd(row.Key)
+			}
+			if !yieldCall(r, seq, err, yield) {
+				return
+			}
+		}
+	}
+}
+
+// yieldCall yields the call of a sequence, or the error, which is the last.
+func yieldCall(r Reader, seq events.Seq, err error, yield func(AuditRow, error) bool) bool {
+	var row AuditRow
+	if err == nil {
+		row, err = callBySeq(r, seq)
+	}
+	return yield(row, err) && err == nil
 }
 
 // Opened is the sequence of the event that let the call run.

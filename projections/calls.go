@@ -149,6 +149,7 @@ func (f *fold) callReleased(e events.CallReleased) error {
 	was := row
 	row.Released, row.ReleasedSeq = f.rec.Time, f.rec.Seq
 	f.put(seqKey(viewCallOpen, f.rec.Seq), seqValue(row.Seq))
+	f.drop(seqKey(viewCallStaged, row.Seq))
 	return f.changeCall(was, row)
 }
 
@@ -174,6 +175,7 @@ func (f *fold) callCompleted(e events.CallCompleted) error {
 	round.OpenCalls--
 	if row.Verdict == events.Stage && row.Released == 0 {
 		round.Staged--
+		f.drop(seqKey(viewCallStaged, row.Seq))
 	} else if e.Status == events.StatusDenied {
 		round.use(row.Tool, -1) // the tool found that it may not, and did nothing
 	}
@@ -201,8 +203,10 @@ func finalStatus(s events.Status) bool {
 // changeCall sets what became of a call.
 func (f *fold) changeCall(was, row AuditRow) error {
 	f.reindex(was, row)
-	if err := f.countAgain(was, row); err != nil {
-		return err
+	if !row.Open() {
+		if err := f.count(row); err != nil {
+			return err
+		}
 	}
 	return f.setCall(row)
 }
@@ -211,7 +215,8 @@ func (f *fold) setCall(row AuditRow) error {
 	return f.set(seqKey(viewAudit, row.Seq), storeCall(row))
 }
 
-// countNew counts a call at its decision.
+// countNew gives a new call its place among what is counted: one that has ended in the
+// roll-up, one that has not among those that a count looks at one by one.
 func (f *fold) countNew(row AuditRow) error {
 	if err := f.nameModel(row); err != nil {
 		return err
@@ -220,36 +225,26 @@ func (f *fold) countNew(row AuditRow) error {
 		f.state.BackTo = f.state.LastDecided
 	}
 	f.state.LastDecided = max(f.state.LastDecided, row.Decided)
-	n, err := f.countedAs(row)
-	if err != nil {
-		return err
+	if !row.Open() {
+		return f.count(row)
 	}
-	f.setTime(row, n)
-	return f.addHours(row.Decided, n, 1, row.Duration)
+	if row.Verdict == events.Stage {
+		f.put(seqKey(viewCallStaged, row.Seq), []byte{})
+	}
+	return nil
 }
 
-// countAgain moves a call, in the hour of its decision, to what it is now.
-func (f *fold) countAgain(was, row AuditRow) error {
-	value, err := f.tx.Get(withSeq(timeKey(viewTime, row.Decided), row.Seq))
-	if err != nil {
-		return err
-	}
-	old, _, err := readTime(value)
-	if err != nil {
-		return err
-	}
+// count counts a call that has ended, in the hour of its decision.
+func (f *fold) count(row AuditRow) error {
 	n, err := f.countedAs(row)
 	if err != nil {
 		return err
 	}
 	f.setTime(row, n)
-	if n == old {
-		return f.addHours(row.Decided, n, 0, row.Duration-was.Duration)
-	}
-	if err := f.addHours(row.Decided, old, -1, -was.Duration); err != nil {
+	if err := f.addHour(hourKey(levelWhat, row.Decided, n.agent, n.what), row.Duration); err != nil {
 		return err
 	}
-	return f.addHours(row.Decided, n, 1, row.Duration)
+	return f.addHour(hourKey(levelAll, row.Decided, n.agent, n.all), row.Duration)
 }
 
 // countNumbers are those of what a call is counted under.
@@ -259,7 +254,7 @@ func (f *fold) countedAs(row AuditRow) (n countNumbers, err error) {
 	if n.agent, err = f.word(wordAgent, []byte(row.Agent)); err != nil {
 		return n, err
 	}
-	c, err := f.combination(row)
+	c, err := combinationFor(f.tx, row, f.models)
 	if err != nil {
 		return n, err
 	}
@@ -270,26 +265,52 @@ func (f *fold) countedAs(row AuditRow) (n countNumbers, err error) {
 	return n, err
 }
 
-// addHours counts calls, or takes them away, in the hour of their decision, at both
-// levels of the roll-up. A status is in both, so that what moves does in both.
-func (f *fold) addHours(at events.Instant, n countNumbers, calls int64, took events.Micros) error {
-	if err := f.addHour(hourKey(levelWhat, at, n.agent, n.what), calls, took); err != nil {
-		return err
-	}
-	return f.addHour(hourKey(levelAll, at, n.agent, n.all), calls, took)
-}
-
-func (f *fold) addHour(key []byte, calls int64, took events.Micros) error {
-	row, _, err := loadRow[sum](f.tx, key)
+func (f *fold) addHour(key []byte, took events.Micros) error {
+	row, err := f.loadSum(key)
 	if err != nil {
 		return err
 	}
-	row.Calls, row.Duration = row.Calls+calls, row.Duration+took
-	if row.Calls == 0 {
-		f.drop(key)
-		return nil
+	row.Calls, row.Duration = row.Calls+1, row.Duration+took
+	f.writes = append(f.writes, write{key, row.bytes(), row})
+	return nil
+}
+
+// sum is a row of the roll-up: level, hour, agent, combination -> calls and the time that
+// those of them took that have ended.
+type sum struct {
+	Calls    int64
+	Duration events.Micros
+}
+
+// bytes is s in a row: two numbers, because there is one for each call twice.
+func (s sum) bytes() []byte {
+	return binary.AppendVarint(binary.AppendVarint(make([]byte, 0, 12), s.Calls), int64(s.Duration))
+}
+
+func sumOf(value []byte) (sum, error) {
+	calls, n := binary.Varint(value)
+	if n <= 0 {
+		return sum{}, fmt.Errorf("%w: a row of the roll-up does not decode", ErrStore)
 	}
-	return f.set(key, row)
+	took, m := binary.Varint(value[n:])
+	if m <= 0 || n+m != len(value) {
+		return sum{}, fmt.Errorf("%w: a row of the roll-up does not decode", ErrStore)
+	}
+	return sum{calls, events.Micros(took)}, nil
+}
+
+// loadSum reads a row of the roll-up, zero where there is none.
+func (f *fold) loadSum(key []byte) (sum, error) {
+	if f.memo != nil {
+		if s, ok := f.memo.rows[string(key)].(sum); ok {
+			return s, nil
+		}
+	}
+	value, err := f.tx.Get(key)
+	if err != nil || value == nil {
+		return sum{}, err
+	}
+	return sumOf(value)
 }
 
 // setTime keeps the call in the order of time: what an edge of a range has to know.
@@ -301,8 +322,25 @@ func (f *fold) setTime(row AuditRow, n countNumbers) {
 	f.put(withSeq(timeKey(viewTime, row.Decided), row.Seq), value)
 }
 
-// combination is what a call is counted under, beside its agent and its hour.
-func (f *fold) combination(r AuditRow) (c combination, err error) {
+// readTime reads what setTime wrote.
+func readTime(value []byte) (n countNumbers, took events.Micros, err error) {
+	for _, into := range []*uint32{&n.agent, &n.all, &n.what} {
+		no, used := binary.Uvarint(value)
+		if used <= 0 {
+			return n, 0, fmt.Errorf("%w: a call in the order of time does not decode", ErrStore)
+		}
+		*into, value = uint32(no), value[used:]
+	}
+	d, used := binary.Varint(value)
+	if used <= 0 {
+		return n, 0, fmt.Errorf("%w: a call in the order of time does not decode", ErrStore)
+	}
+	return n, events.Micros(d), nil
+}
+
+// combinationFor is what a call is counted under, beside its agent and its hour. more
+// are models that have a place beside those that the views know.
+func combinationFor(v Reader, r AuditRow, more []string) (c combination, err error) {
 	tool, rule, model := toolName(r.Tool), r.Rule, r.Model.Name
 	if !r.ToolKnown {
 		tool = Other
@@ -311,11 +349,11 @@ func (f *fold) combination(r AuditRow) (c combination, err error) {
 		rule = Other // it is the field that was wrong, as the caller wrote it
 	}
 	if model != "" {
-		names, _, err := loadRow[modelNames](f.tx, keyOf(viewModels, string(r.Agent)))
+		names, _, err := loadRow[modelNames](v, keyOf(viewModels, string(r.Agent)))
 		if err != nil {
 			return c, err
 		}
-		if !slices.Contains(f.models, model) && !slices.Contains(names.Names, model) {
+		if !slices.Contains(more, model) && !slices.Contains(names.Names, model) {
 			model = Other
 		}
 	}

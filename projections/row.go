@@ -40,9 +40,10 @@ const (
 	viewWord         byte = 24 // kind of word, word -> its number
 	viewWordAt       byte = 25 // number -> kind of word, word
 	viewHour         byte = 26 // level, hour of the decision, numbers of agent and combination -> sum
-	viewTime         byte = 27 // time of the decision, its seq -> numbers of agent and combinations, duration
+	viewTime         byte = 27 // time of the decision, its seq -> numbers of agent and combinations, duration; once the call has ended
 	viewCallField    byte = 28 // agent, fields of a call, seq of call.decided
 	viewModels       byte = 29 // agent -> the models that its calls are counted by
+	viewCallStaged   byte = 33 // seq of call.decided, while the call waits for a person
 	viewUsage        byte = 30 // seq of the first usage.recorded of a message -> UsageRow
 	viewUsageMessage byte = 31 // agent, message -> that seq
 	viewUsageHour    byte = 32 // hour of that event, agent, model, currency -> UsageSum

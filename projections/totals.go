@@ -138,14 +138,6 @@ func hourKey(level byte, at events.Instant, agent, combination uint32) []byte {
 	return binary.BigEndian.AppendUint32(key, combination)
 }
 
-// sum is a row of the roll-up: level, hour, agent, combination -> calls and the time that
-// those of them took that have ended.
-type sum struct {
-	_        struct{} `cbor:",toarray"`
-	Calls    int64
-	Duration events.Micros
-}
-
 // TotalsFilter says which calls to count, and by what.
 type TotalsFilter struct {
 	CallFilter
@@ -199,9 +191,9 @@ func FieldList() string {
 	return strings.Join(names, ", ")
 }
 
-// Totals counts the calls that were decided in a range of time: from the roll-up of
-// the whole hours in it, and at either edge from the smaller part of the hour that
-// the edge cuts.
+// Totals counts the calls that were decided in a range of time: those that have ended
+// from the roll-up of the whole hours in it, and at either edge from the smaller part of
+// the hour that the edge cuts; those that have not, which are few, one by one.
 //
 // A tool that is not known counts as [Other], whatever it was called, and is found
 // by that name.
@@ -221,12 +213,12 @@ func Totals(r Reader, f TotalsFilter) (TotalsPage, error) {
 	}
 	if f.Agent != "" {
 		no, found, err := loadRow[uint32](r, append([]byte{viewWord, wordAgent}, f.Agent...))
-		if err != nil || !found {
+		if err != nil {
 			return page, err
 		}
-		c.only = no
+		c.only, c.none = no, !found
 	}
-	if err := c.count(); err != nil {
+	if err := errors.Join(c.count(), c.open()); err != nil {
 		return page, err
 	}
 	page.fill(slices.Collect(maps.Values(c.groups)), f.Limit)
@@ -267,6 +259,7 @@ type counter struct {
 	r      Reader
 	f      TotalsFilter
 	only   uint32              // the agent's number, or anyAgent
+	none   bool                // no call of the agent has ended
 	byTime bool                // something is counted by time
 	seen   map[countKey]*Total // nil where the filter leaves it out
 	groups map[string]*Total
@@ -282,7 +275,7 @@ type countKey struct {
 
 func (c *counter) count() error {
 	since, until := c.f.Since, c.f.Until
-	if until != 0 && since >= until {
+	if c.none || until != 0 && since >= until {
 		return nil
 	}
 	if since != 0 && hourOf(since) != since {
@@ -335,22 +328,6 @@ func (c *counter) calls(from, to events.Instant, sign int64) error {
 	return nil
 }
 
-// readTime reads what setTime wrote.
-func readTime(value []byte) (n countNumbers, took events.Micros, err error) {
-	for _, into := range []*uint32{&n.agent, &n.all, &n.what} {
-		no, used := binary.Uvarint(value)
-		if used <= 0 {
-			return n, 0, fmt.Errorf("%w: a call in the order of time does not decode", ErrStore)
-		}
-		*into, value = uint32(no), value[used:]
-	}
-	d, used := binary.Varint(value)
-	if used <= 0 {
-		return n, 0, fmt.Errorf("%w: a call in the order of time does not decode", ErrStore)
-	}
-	return n, events.Micros(d), nil
-}
-
 // hours adds the roll-up of the hours in [since, until); 0 is open.
 func (c *counter) hours(since, until events.Instant) error {
 	level := c.f.level()
@@ -388,8 +365,8 @@ func (c *counter) run(from, to []byte) ([]byte, error) {
 			}
 			return hourKey(row.Key[1], at, c.only, 0), nil
 		}
-		var s sum
-		if err := decodeRow(row.Value, &s); err != nil {
+		s, err := sumOf(row.Value)
+		if err != nil {
 			return nil, err
 		}
 		if err := c.add(at, agent, no, s.Calls, s.Duration); err != nil {
@@ -432,15 +409,20 @@ func (c *counter) groupOf(k countKey) (*Total, error) {
 	if err != nil || !c.f.wantsCombination(combination) {
 		return nil, err
 	}
+	return c.group(agent, combination, k.hour), nil
+}
+
+// group is the group of calls, a new one where there is none.
+func (c *counter) group(agent events.AgentID, combination combination, at events.Instant) *Total {
 	group, key := make([]string, len(c.f.By)), []byte(nil)
 	for i, field := range c.f.By {
 		switch field {
 		case ByAgent:
 			group[i] = string(agent)
 		case ByHour:
-			group[i] = k.hour.Time().Format("2006-01-02T15:00Z")
+			group[i] = at.Time().Format("2006-01-02T15:00Z")
 		case ByDay:
-			group[i] = k.hour.Time().Format(time.DateOnly)
+			group[i] = at.Time().Format(time.DateOnly)
 		default:
 			group[i] = combination.of(field)
 		}
@@ -449,7 +431,26 @@ func (c *counter) groupOf(k countKey) (*Total, error) {
 	if c.groups[string(key)] == nil {
 		c.groups[string(key)] = &Total{Group: group}
 	}
-	return c.groups[string(key)], nil
+	return c.groups[string(key)]
+}
+
+// open adds the calls that have not ended.
+func (c *counter) open() error {
+	wanted := AuditFilter{CallFilter: c.f.CallFilter}
+	for row, err := range unended(c.r) {
+		if err != nil {
+			return err
+		}
+		if !wanted.wants(row) {
+			continue
+		}
+		combination, err := combinationFor(c.r, row, nil)
+		if err != nil {
+			return err
+		}
+		c.group(row.Agent, combination, hourOf(row.Decided)).add(1, 0)
+	}
+	return nil
 }
 
 func (c *counter) agent(no uint32) (events.AgentID, error) {
