@@ -302,7 +302,7 @@ func sumOf(value []byte) (sum, error) {
 // loadSum reads a row of the roll-up, zero where there is none.
 func (f *fold) loadSum(key []byte) (sum, error) {
 	if f.memo != nil {
-		if s, ok := f.memo.rows[string(key)].(sum); ok {
+		if s, ok := f.memo.row(key).(sum); ok {
 			return s, nil
 		}
 	}

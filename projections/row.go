@@ -166,7 +166,7 @@ func encodeRow(row any) ([]byte, error) {
 func loadRow[T any](r Reader, key []byte) (row T, ok bool, err error) {
 	m, _ := r.(*memoTx)
 	if m != nil {
-		if row, ok = m.rows[string(key)].(T); ok {
+		if row, ok = m.row(key).(T); ok {
 			return row, true, nil
 		}
 	}

@@ -103,6 +103,7 @@ type Store interface {
 // to one store and to the goroutine that folds into it.
 type Memo struct {
 	rows   map[string]any
+	older  map[string]any  // what rows was before it was full; what is asked for comes back
 	last   map[byte]string // no key of the view is greater
 	writes []write         // room for those of one event
 	// keys are those that calls were made under, of rounds whose begin was folded
@@ -125,13 +126,13 @@ const (
 	maxKeys   = 1024
 )
 
-// maxMemo bounds what a Memo remembers, in rows.
+// maxMemo bounds what each of the two halves of a Memo remembers, in rows.
 const maxMemo = 8192
 
 // NewMemo is a memory of nothing.
 func NewMemo() *Memo {
 	return &Memo{
-		rows: map[string]any{}, last: map[byte]string{},
+		rows: map[string]any{}, older: map[string]any{}, last: map[byte]string{},
 		keys: map[string]*roundKeys{}, open: map[events.RoundID]*roundKeys{},
 	}
 }
@@ -143,9 +144,28 @@ func (m *Memo) Over(tx Tx) Tx { return &memoTx{tx, m} }
 // keep remembers a row. What is in it MUST NOT be changed any more.
 func (m *Memo) keep(key []byte, row any) {
 	if len(m.rows) >= maxMemo {
+		m.rows, m.older = m.older, m.rows
 		clear(m.rows)
 	}
 	m.rows[string(key)] = row
+}
+
+// row gives what is remembered of a row; nil for nothing.
+func (m *Memo) row(key []byte) any {
+	if row, ok := m.rows[string(key)]; ok {
+		return row
+	}
+	row, ok := m.older[string(key)]
+	if ok {
+		m.keep(key, row)
+	}
+	return row
+}
+
+// forget forgets one row.
+func (m *Memo) forget(key []byte) {
+	delete(m.rows, string(key))
+	delete(m.older, string(key))
 }
 
 type memoTx struct {
@@ -154,7 +174,7 @@ type memoTx struct {
 }
 
 func (t *memoTx) Set(key, value []byte) error {
-	delete(t.rows, string(key))
+	t.forget(key)
 	if last, known := t.last[key[0]]; known && string(key) > last {
 		t.last[key[0]] = string(key)
 	}
@@ -208,7 +228,7 @@ func isFreeIn(r Reader, round events.RoundID, key []byte) (bool, error) {
 }
 
 func (t *memoTx) Delete(key []byte) error {
-	delete(t.rows, string(key))
+	t.forget(key)
 	if key[0] == viewRoundOpen {
 		if known := t.keys[string(key)]; known != nil {
 			t.forgetRound(known)
@@ -220,6 +240,7 @@ func (t *memoTx) Delete(key []byte) error {
 // Discard forgets everything: what the transaction wrote never was.
 func (t *memoTx) Discard() {
 	clear(t.rows)
+	clear(t.older)
 	clear(t.last)
 	clear(t.keys)
 	clear(t.open)

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"reflect"
 	"runtime"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -404,7 +405,10 @@ func (n *node) scrubAll(ctx context.Context) {
 	for {
 		err := integrity.Scrub(ctx, currentBook{n.stores}, n.stores.live, n.position().Done, scrubPause, n.setPosition)
 		switch {
-		case err == nil || ctx.Err() != nil:
+		case err == nil:
+			debug.FreeOSMemory() // reading all of it took much, and nobody needs it now
+			return
+		case ctx.Err() != nil:
 			return
 		case errors.Is(err, integrity.ErrDamage):
 			n.engine.Health().Set(health.Damage, err.Error())
