@@ -34,6 +34,9 @@ type Options struct {
 const (
 	cacheSize    = 64 << 20
 	memTableSize = 32 << 20
+	// blockSize is what is packed together. Rows are like their neighbours, so that a
+	// larger one takes less room; most reads are of rows in a run.
+	blockSize = 16 << 10
 )
 
 // keptLayers is how many transactions' writes stay at hand.
@@ -136,6 +139,7 @@ func options(fs vfs.FS, lock *pebble.Lock, t *troubles) *pebble.Options {
 		// A call often asks for what is not there, its key for one; without filters
 		// each such look reads blocks of every level, more as the book grows.
 		o.Levels[i].FilterPolicy = bloom.FilterPolicy(10)
+		o.Levels[i].BlockSize = blockSize
 	}
 	return o
 }
