@@ -133,6 +133,13 @@ func TestUsageTotalsEqualTheMessages(t *testing.T) {
 		fold(rt, s, projectionstest.NewBook(t, drafts), 7)
 		snap := s.Snapshot()
 		defer snap.Close()
+		for i, agent := range []events.AgentID{"alice", "bob"} { // each has one round
+			receipt, _, err := projections.ReceiptByRound(snap, eventstest.ID[events.RoundID](100+i))
+			want := summed(all, projections.UsageFilter{Agent: agent, ByModel: true})
+			if err != nil || !slices.Equal(receipt.Usage, want) {
+				rt.Fatalf("the receipt of %s has %+v, %v\nwant %+v", agent, receipt.Usage, err, want)
+			}
+		}
 		start := drafts[0].Time - 3*3_600_000_000
 		for range 5 {
 			f := projections.UsageFilter{

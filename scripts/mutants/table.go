@@ -270,6 +270,43 @@ var table = []mutant{
 		pkg: "./handlers/tools/file", test: "TestStale",
 	},
 
+	// Usage, counts and the trash.
+	{
+		name: "agent-corrects-channel", means: "an agent changes what a channel reported of its usage",
+		file: "policy/usage/usage.go", old: `case same.Source == events.ActorChannel && r.Channel == "":`, new: "case false:",
+		pkg: "./policy/usage", test: "TestRecordAgain",
+	},
+	{
+		name: "unpriced-is-free", means: "tokens of a kind without a price cost nothing",
+		file: "policy/price/price.go", old: "!k.tokens.Known || k.tokens.N != 0 && !k.rate.Known", new: "!k.tokens.Known",
+		pkg: "./policy/price", test: "TestCost",
+	},
+	{
+		name: "usage-counted-twice", means: "a later report of a message is added to the former",
+		file: "projections/usage.go", old: "t.Usage = countIn(t.Usage, former, -1)", new: "_ = former",
+		pkg: "./projections", test: "TestUsageTotalsEqualTheMessages",
+	},
+	{
+		name: "edge-of-an-hour", means: "a count takes the whole hour that a range of time cuts",
+		file: "projections/totals.go", old: "if since != 0 && hourOf(since) != since {", new: "if false {",
+		pkg: "./projections", test: "TestTotalsAreTheCalls",
+	},
+	{
+		name: "running-not-counted", means: "a count leaves out the calls that have not ended",
+		file: "projections/totals.go", old: "errors.Join(c.count(), c.open())", new: "c.count()",
+		pkg: "./projections", test: "TestTotalsAreTheCalls",
+	},
+	{
+		name: "purge-in-place", means: "a kill leaves half an entry of the trash that looks whole",
+		file: "handlers/tools/workspace/trash.go", old: `if e.Call != "" && !e.Begun {`, new: "if false {",
+		pkg: "./handlers/tools/workspace", test: "TestPurgeKilled",
+	},
+	{
+		name: "trash-from-the-young", means: "the youngest of a trash that is too large go first",
+		file: "policy/trash/trash.go", old: "cmp.Compare(x.Time, y.Time)", new: "cmp.Compare(y.Time, x.Time)",
+		pkg: "./policy/trash", test: "TestChoose",
+	},
+
 	// What only the rules of the repository see.
 	{
 		name: "rule-in-a-handler", means: "a handler decides by a profile",
