@@ -184,6 +184,8 @@ func lexicalRows() []refusal {
 			{"O-P11 cadis#1166", "reject path", []string{"report.txt.", "sub /x.txt", "AgentSettings.json ", "Identity.md. ."}},
 			{"O-P12 CVE-2022-41720 CVE-2023-45284", "reject path", []string{"COM1", "nul", "aux.txt", "sub/CON", "COM1 ", "COM\u00b9", "LPT1.log"}},
 			{"O-P13 finbot-ctf#358", "reject path", []string{"a.txt\x00.png", "a\nb", "a\x1b[2J", "a\x7f", "a\u0085b"}},
+			{"O-P14 CVE-2025-59944 odysseus#5096 node#47105", "refused workspace", []string{"../agentsettings.JSON", "../AGENTSETTINGS.json", "../identity.MD"}},
+			{"O-P20 claude-code#78752 short aliases", "refused workspace", []string{"../AGENTS~1.JSO", "../WORKSP~1/x"}},
 			{"O-P15 Gitlawb/node#101", "reject path", []string{"se\u0301cret/x.txt"}},
 			{"O-P25 connectonion#722 claude-code#92034 CVE-2026-25725", "refused workspace", []string{"../AgentSettings.json", "../Other.json"}},
 			{"O-K01 picoclaw#1756 picoclaw#2042", "refused workspace", []string{"../Soul.md", "../../alice/Soul.md", "../Identity.md"}},

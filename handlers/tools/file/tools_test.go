@@ -176,6 +176,48 @@ func TestDeleteAndRestore(t *testing.T) {
 	}
 }
 
+// O-T01 nextcloud/server#57447 cs3org/reva#1833: every copy is kept, with its own origin,
+// also where several of one name are deleted at the same time.
+func TestT01EveryCopyIsKept(t *testing.T) {
+	h := newHouse(t)
+	want := map[events.CallID][2]string{} // path and content
+	for i, path := range []string{"a/x.txt", "b/x.txt", "x.txt", "x.txt"} {
+		content := fmt.Sprint("copy ", i)
+		h.put(filepath.Join(h.ws, path), content)
+		want[ok[deleted](t, h, "file.delete", args("path", path)).ID] = [2]string{path, content}
+	}
+	if len(want) != 4 {
+		t.Fatalf("%d entries of 4: %v", len(want), want)
+	}
+	for id, is := range want {
+		to := "back/" + string(id)
+		for _, e := range ok[trashPage](t, h, "file.trash", `{}`).Entries {
+			if e.ID == id && e.Path != is[0] {
+				t.Errorf("%s comes from %s, and is said to come from %s", id, is[0], e.Path)
+			}
+		}
+		ok[map[string]any](t, h, "file.restore", args("id", id, "path", to))
+		if got := ok[readResult](t, h, "file.read", args("path", to)); got.Content != is[1] {
+			t.Errorf("%s holds %q, want %q", id, got.Content, is[1])
+		}
+	}
+}
+
+// O-T04 owncloud/core#22824: an empty name is not everything.
+func TestT04EmptyNames(t *testing.T) {
+	h := newHouse(t)
+	before, outside := h.inside(), h.outside()
+	for _, path := range []string{"", ".", "./", "sub/..", "/", ".trash", ".trash/.."} {
+		if _, err := h.call("file.delete", args("path", path)); err == nil {
+			t.Errorf("file.delete took %q", path)
+		}
+		if h.inside() != before || h.outside() != outside {
+			t.Fatalf("file.delete of %q changed something", path)
+		}
+	}
+}
+
+// O-T02 owncloud/core#16246 owncloud/core#35974: what is there now stays.
 func TestRestoreNamesAFreePath(t *testing.T) {
 	h := newHouse(t)
 	for name, want := range map[string]string{".env": ".env-restored-1", "a.b/noext": "a.b/noext-restored-1", "x.tar.gz": "x.tar-restored-2.gz"} {
@@ -186,6 +228,12 @@ func TestRestoreNamesAFreePath(t *testing.T) {
 		_, err := h.call("file.restore", args("id", id))
 		if outcome(err) != "exists" || !strings.Contains(err.Error(), `"`+want+`" is free`) {
 			t.Errorf("%s: %v", name, err)
+		}
+		if _, err := h.call("file.restore", args("id", id, "path", "ok.txt")); outcome(err) != "exists" {
+			t.Errorf("%s to a path that is there: %v", name, err)
+		}
+		if got, _ := os.ReadFile(filepath.Join(h.ws, "ok.txt")); string(got) != "ok" {
+			t.Errorf("ok.txt was overwritten: %s", got)
 		}
 		if got, _ := os.ReadFile(filepath.Join(h.ws, name)); string(got) != "new" {
 			t.Errorf("%s was overwritten: %s", name, got)
