@@ -146,7 +146,7 @@ func TestWithdrawnWish(t *testing.T) {
 	select {
 	case v := <-next:
 		got, _ = v.(engine.RoundAnswer)
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 	}
 	if got.Round == "" || taken.Round != got.Round {
 		t.Errorf("the next wish: %+v, the process %+v", got, taken)
@@ -294,7 +294,7 @@ func TestQuestionsDoNotHoldUpAnEnd(t *testing.T) {
 	h.probe.letGo()
 	select {
 	case <-answer:
-	case <-time.After(10 * time.Second):
+	case <-time.After(time.Minute):
 		t.Error("no end while questions are asked")
 	}
 	stop()

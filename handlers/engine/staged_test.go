@@ -148,7 +148,7 @@ func (h *house) eventsOf(call events.CallID) (kinds []string) {
 // until waits until the book has n events of a call.
 func (h *house) until(t *testing.T, call events.CallID, n int) {
 	t.Helper()
-	for end := time.Now().Add(10 * time.Second); len(h.eventsOf(call)) < n; {
+	for end := time.Now().Add(time.Minute); len(h.eventsOf(call)) < n; {
 		if yield(t); time.Now().After(end) {
 			t.Fatalf("the book says of the call only %q", h.eventsOf(call))
 		}
@@ -498,7 +498,7 @@ func TestStagedAnything(t *testing.T) {
 				for _, a := range answers {
 					select {
 					case <-a:
-					case <-time.After(15 * time.Second):
+					case <-time.After(time.Minute):
 						t.Fatal("somebody hears nothing")
 					}
 				}

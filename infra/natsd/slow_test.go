@@ -30,7 +30,7 @@ func TestSlowReader(t *testing.T) {
 	if r.until("PONG", "-ERR") != "PONG" {
 		t.Fatal("the slow client does not get in")
 	}
-	r.send("SUB _INBOX_slow.> 1\r\n" + strings.Repeat("PUB intent.slow.call _INBOX_slow.x 0\r\n\r\n", 200))
+	r.send("SUB _INBOX_slow.> 1\r\n" + strings.Repeat("PUB intent.slow.call _INBOX_slow.x 0\r\n\r\n", 3*maxPending/len(answer)))
 
 	nc, _ := b.dial(quick)
 	begun, longest := time.Now(), time.Duration(0)
