@@ -61,12 +61,12 @@ func (f *fold) loadAgent() (err error) {
 	return err
 }
 
-func (f *fold) saveAgent() error {
+func (f *fold) saveAgent() {
 	if !f.known {
-		return nil // refusals of an agent that is not enrolled
+		return // refusals of an agent that is not enrolled
 	}
 	f.agent.Seq = f.rec.Seq
-	return f.set(keyOf(viewAgent, string(f.rec.Agent)), f.agent)
+	f.set(keyOf(viewAgent, string(f.rec.Agent)), f.agent)
 }
 
 // aboutAgent is the law that the event names an agent.
@@ -183,9 +183,10 @@ func (f *fold) conversationOpened(e events.ConversationOpened) error {
 	if ok || e.Conversation == "" {
 		return fmt.Errorf("%w: conversation %s cannot be opened again", ErrFold, events.Quote(string(e.Conversation)))
 	}
-	return f.setConversation(ConversationRow{
+	f.setConversation(ConversationRow{
 		Conversation: e.Conversation, Agent: f.rec.Agent, Channel: e.Channel, Fresh: e.Fresh,
 	})
+	return nil
 }
 
 func (f *fold) conversationClosed(e events.ConversationClosed) error {
@@ -194,7 +195,8 @@ func (f *fold) conversationClosed(e events.ConversationClosed) error {
 		return err
 	}
 	row.Closed = true
-	return f.setConversation(row)
+	f.setConversation(row)
+	return nil
 }
 
 // ownConversation finds a conversation of the event's agent.
@@ -218,7 +220,7 @@ func (f *fold) openConversation(id events.ConversationID) (ConversationRow, erro
 	return row, err
 }
 
-func (f *fold) setConversation(row ConversationRow) error {
+func (f *fold) setConversation(row ConversationRow) {
 	row.Seq = f.rec.Seq
-	return f.set(keyOf(viewConversation, string(row.Conversation)), row)
+	f.set(keyOf(viewConversation, string(row.Conversation)), row)
 }

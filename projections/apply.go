@@ -79,45 +79,44 @@ type fold struct {
 	models []string // that the agent's calls are counted by, with the event's own
 }
 
-// write is a row to set, or to delete where value is nil. Its decoded form is nil
-// where nobody asks for it.
+// write is a row to set, in bytes or decoded, or to delete where it has neither.
 type write struct {
 	key, value []byte
-	decoded    any
+	row        any
 }
 
 func (f *fold) put(key, value []byte) { f.writes = append(f.writes, write{key: key, value: value}) }
 
 func (f *fold) drop(key []byte) { f.writes = append(f.writes, write{key: key}) }
 
-func (f *fold) set(key []byte, row any) error {
-	value, err := encodeRow(row)
-	if err != nil {
-		return err
-	}
-	f.writes = append(f.writes, write{key, value, row})
-	return nil
-}
+// set sets a decoded row, which MUST NOT be changed any more.
+func (f *fold) set(key []byte, row any) { f.writes = append(f.writes, write{key: key, row: row}) }
 
 func (f *fold) flush() error {
 	for _, w := range f.writes {
-		if w.value == nil {
-			if err := f.tx.Delete(w.key); err != nil {
-				return err
-			}
-			continue
-		}
-		if err := f.tx.Set(w.key, w.value); err != nil {
+		if err := f.write(w); err != nil {
 			return err
-		}
-		if f.memo != nil && w.decoded != nil {
-			f.memo.keep(w.key, w.decoded)
 		}
 	}
 	if f.memo != nil {
 		f.memo.writes = f.writes
 	}
 	return nil
+}
+
+func (f *fold) write(w write) (err error) {
+	switch {
+	case w.row != nil && f.memo != nil:
+		f.memo.setRow(w.key, w.row)
+		return nil
+	case w.row != nil:
+		if w.value, err = encodeRow(w.row); err != nil {
+			return err
+		}
+	case w.value == nil:
+		return f.tx.Delete(w.key)
+	}
+	return f.tx.Set(w.key, w.value)
 }
 
 func (f *fold) run(record events.Record) error {
@@ -138,14 +137,13 @@ func (f *fold) run(record events.Record) error {
 	if err := f.event(); err != nil {
 		return err
 	}
-	if err := f.saveAgent(); err != nil {
-		return err
-	}
+	f.saveAgent()
 	if err := f.leaf(record); err != nil {
 		return err
 	}
 	f.state.Seq, f.state.Time, f.state.LastEvent, f.state.Shape = f.rec.Seq, f.rec.Time, f.rec.ID, shape
-	return f.set([]byte{viewState}, f.state)
+	f.set([]byte{viewState}, f.state)
+	return nil
 }
 
 // event names every member of the closed set, so that a new one cannot be

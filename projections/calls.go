@@ -31,7 +31,8 @@ func (f *fold) callDecided(e events.CallDecided) error {
 	if err := f.countNew(row); err != nil {
 		return err
 	}
-	return f.setCall(row)
+	f.setCall(row)
+	return nil
 }
 
 // newCall is the law that a call is about an agent and decided once.
@@ -93,7 +94,8 @@ func (f *fold) roundStep(e events.CallDecided, row *AuditRow) error {
 	if err := f.indexKey(e); err != nil {
 		return err
 	}
-	return f.setRound(round)
+	f.setRound(round)
+	return nil
 }
 
 // indexKey keeps the first call of a round under a key: a later one under it is
@@ -143,9 +145,7 @@ func (f *fold) callReleased(e events.CallReleased) error {
 	}
 	round.Staged--
 	round.use(row.Tool, 1)
-	if err := f.setRound(round); err != nil {
-		return err
-	}
+	f.setRound(round)
 	was := row
 	row.Released, row.ReleasedSeq = f.rec.Time, f.rec.Seq
 	f.put(seqKey(viewCallOpen, f.rec.Seq), seqValue(row.Seq))
@@ -179,9 +179,7 @@ func (f *fold) callCompleted(e events.CallCompleted) error {
 	} else if e.Status == events.StatusDenied {
 		round.use(row.Tool, -1) // the tool found that it may not, and did nothing
 	}
-	if err := f.setRound(round); err != nil {
-		return err
-	}
+	f.setRound(round)
 	if err := f.tally(row); err != nil {
 		return err
 	}
@@ -208,11 +206,12 @@ func (f *fold) changeCall(was, row AuditRow) error {
 			return err
 		}
 	}
-	return f.setCall(row)
+	f.setCall(row)
+	return nil
 }
 
-func (f *fold) setCall(row AuditRow) error {
-	return f.set(seqKey(viewAudit, row.Seq), storeCall(row))
+func (f *fold) setCall(row AuditRow) {
+	f.set(seqKey(viewAudit, row.Seq), storeCall(row))
 }
 
 // countNew gives a new call its place among what is counted: one that has ended in the
@@ -271,7 +270,7 @@ func (f *fold) addHour(key []byte, took events.Micros) error {
 		return err
 	}
 	row.Calls, row.Duration = row.Calls+1, row.Duration+took
-	f.writes = append(f.writes, write{key, row.bytes(), row})
+	f.set(key, row)
 	return nil
 }
 
@@ -305,6 +304,10 @@ func (f *fold) loadSum(key []byte) (sum, error) {
 		if s, ok := f.memo.row(key).(sum); ok {
 			return s, nil
 		}
+	}
+	free, err := isFreeHour(f.tx, key)
+	if err != nil || free {
+		return sum{}, err
 	}
 	value, err := f.tx.Get(key)
 	if err != nil || value == nil {
@@ -381,7 +384,8 @@ func (f *fold) nameModel(r AuditRow) error {
 		return err
 	}
 	f.models = append(slices.Clone(m.Names), r.Model.Name)
-	return f.set(key, modelNames{Names: f.models})
+	f.set(key, modelNames{Names: f.models})
+	return nil
 }
 
 // word gives the number of a word, a new one where it has none.
@@ -394,5 +398,6 @@ func (f *fold) word(kind byte, word []byte) (uint32, error) {
 	f.state.Words++
 	no = f.state.Words
 	f.put(wordKey(no), append([]byte{kind}, word...))
-	return no, f.set(key, no)
+	f.set(key, no)
+	return no, nil
 }

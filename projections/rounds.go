@@ -188,9 +188,7 @@ func (f *fold) roundBegun(e events.RoundBegun) error {
 		return fmt.Errorf("%w: conversation %s has round %s open", ErrFold, e.Conversation, conversation.OpenRound)
 	}
 	conversation.OpenRound = e.Round
-	if err := f.setConversation(conversation); err != nil {
-		return err
-	}
+	f.setConversation(conversation)
 	f.agent.OpenRounds++
 	f.agent.LastActivity = f.rec.Time
 	f.put(seqKey(viewRoundList, f.rec.Seq), []byte(e.Round))
@@ -208,7 +206,8 @@ func (f *fold) roundBegun(e events.RoundBegun) error {
 		f.markJob(e.Job)
 	}
 	f.moveDue(RoundRow{}, row)
-	return f.setRound(row)
+	f.setRound(row)
+	return nil
 }
 
 // newRound is the law that neither the id nor the handle belongs to a round.
@@ -249,7 +248,8 @@ func (f *fold) roundTainted(e events.RoundTainted) error {
 		return err
 	}
 	conversation.Tainted = true
-	return f.setConversation(conversation)
+	f.setConversation(conversation)
+	return nil
 }
 
 func (f *fold) roundEnded(e events.RoundEnded) error {
@@ -265,16 +265,15 @@ func (f *fold) roundEnded(e events.RoundEnded) error {
 		return err
 	}
 	conversation.OpenRound = ""
-	if err := f.setConversation(conversation); err != nil {
-		return err
-	}
+	f.setConversation(conversation)
 	before := round
 	round.End, round.EndReason, round.Ended = e.End, e.Reason, f.rec.Time
 	f.agent.OpenRounds--
 	f.agent.LastActivity = f.rec.Time
 	f.drop(seqKey(viewRoundOpen, round.Seq))
 	f.moveDue(before, round)
-	return f.setRound(round)
+	f.setRound(round)
+	return nil
 }
 
 // ownRound finds a round of the event's agent.
@@ -290,6 +289,6 @@ func (f *fold) ownRound(id events.RoundID) (RoundRow, error) {
 	return row, nil
 }
 
-func (f *fold) setRound(row RoundRow) error {
-	return f.set(keyOf(viewRound, string(row.Round)), storeRound(row))
+func (f *fold) setRound(row RoundRow) {
+	f.set(keyOf(viewRound, string(row.Round)), storeRound(row))
 }

@@ -155,9 +155,12 @@ func must[T any](mode T, err error) T {
 }
 
 func encodeRow(row any) ([]byte, error) {
+	if s, ok := row.(sum); ok {
+		return s.bytes(), nil
+	}
 	value, err := rowEncoding.Marshal(row)
 	if err != nil {
-		return nil, fmt.Errorf("encode %T: %w", row, err)
+		return nil, fmt.Errorf("%w: encode %T: %w", ErrStore, row, err)
 	}
 	return value, nil
 }
@@ -175,7 +178,7 @@ func loadRow[T any](r Reader, key []byte) (row T, ok bool, err error) {
 		return row, false, err
 	}
 	if row, err = decoded[T](value); err == nil && m != nil {
-		m.keep(key, row)
+		m.keep(string(key), row)
 	}
 	return row, true, err
 }

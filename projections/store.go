@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"sync"
 
 	"gatebook/events"
 )
@@ -98,18 +99,31 @@ type Store interface {
 	Close() error
 }
 
+// Loader is what a [Store] may be beside: a cheaper way to write many rows.
+type Loader interface {
+	// Load gives a store that keeps back what is committed; Snapshot need not see it
+	// before the next Sync or Close, and a crash takes all of it or none. While it is
+	// in use the store below may only be read. Its Close leaves that one open.
+	Load() Store
+}
+
 // Memo remembers decoded rows from one transaction to the next, so that what an
-// event reads need not be decoded anew for each. It changes no answer. It belongs
-// to one store and to the goroutine that folds into it.
+// event reads need not be decoded anew for each, and what many events change is
+// encoded once. It changes no answer. It belongs to one store and to the goroutine
+// that folds into it.
 type Memo struct {
 	rows   map[string]any
 	older  map[string]any  // what rows was before it was full; what is asked for comes back
+	views  [256]bool       // those that a row of was ever remembered of
 	last   map[byte]string // no key of the view is greater
 	writes []write         // room for those of one event
+	tx     *memoTx         // the last one; nil before the first and after a discard
 	// keys are those that calls were made under, of rounds whose begin was folded
 	// here: of such a round all are known. By the row that says that it is open.
 	keys map[string]*roundKeys
 	open map[events.RoundID]*roundKeys // the same by round
+	// hours are the last ones of the roll-up, by level.
+	hours map[byte]*hourRows
 }
 
 // roundKeys are the idempotency keys of an open round, in rows of viewCallKey.
@@ -119,35 +133,46 @@ type roundKeys struct {
 	rows  map[string]struct{}
 }
 
-// maxRounds bounds how many open rounds a Memo knows the keys of, maxKeys how many of
-// each.
-const (
-	maxRounds = 1024
-	maxKeys   = 1024
-)
+// hourRows are the rows that the last hour of the roll-up has at one level.
+type hourRows struct {
+	prefix string              // of their keys
+	rows   map[string]struct{} // nil where they are not known
+}
 
-// maxMemo bounds what each of the two halves of a Memo remembers, in rows.
-const maxMemo = 8192
+// Bounds of what a Memo remembers.
+const (
+	maxMemo   = 8192 // rows in each of its two halves
+	maxRounds = 1024 // open rounds whose keys are known
+	maxKeys   = 1024 // keys of each
+	maxHour   = 1 << 16
+)
 
 // NewMemo is a memory of nothing.
 func NewMemo() *Memo {
 	return &Memo{
 		rows: map[string]any{}, older: map[string]any{}, last: map[byte]string{},
-		keys: map[string]*roundKeys{}, open: map[events.RoundID]*roundKeys{},
+		keys: map[string]*roundKeys{}, open: map[events.RoundID]*roundKeys{}, hours: map[byte]*hourRows{},
 	}
 }
 
-// Over gives tx, begun by the store of m, with its memory. All transactions of
-// the store MUST be used so, or none.
-func (m *Memo) Over(tx Tx) Tx { return &memoTx{tx, m} }
+// Begin opens a transaction of the store of m, with its memory. All transactions of
+// the store MUST be opened so, or none, and nothing may be written to one after the
+// next has begun.
+func (m *Memo) Begin(store Store) Tx {
+	if m.tx != nil {
+		_ = m.tx.settle() // for the new one to see; what is wrong, its Commit says
+	}
+	m.tx = &memoTx{Tx: store.Begin(), Memo: m, unsettled: map[string]any{}}
+	return m.tx
+}
 
 // keep remembers a row. What is in it MUST NOT be changed any more.
-func (m *Memo) keep(key []byte, row any) {
+func (m *Memo) keep(key string, row any) {
 	if len(m.rows) >= maxMemo {
 		m.rows, m.older = m.older, m.rows
 		clear(m.rows)
 	}
-	m.rows[string(key)] = row
+	m.rows[key], m.views[key[0]] = row, true
 }
 
 // row gives what is remembered of a row; nil for nothing.
@@ -157,20 +182,50 @@ func (m *Memo) row(key []byte) any {
 	}
 	row, ok := m.older[string(key)]
 	if ok {
-		m.keep(key, row)
+		m.keep(string(key), row)
 	}
 	return row
 }
 
-// forget forgets one row.
-func (m *Memo) forget(key []byte) {
-	delete(m.rows, string(key))
-	delete(m.older, string(key))
-}
-
+// memoTx is a transaction with a memory. The rows that were set decoded are encoded
+// when somebody asks for their bytes, at the latest when it ends or the next begins.
 type memoTx struct {
 	Tx
 	*Memo
+	settling  sync.Mutex // Commit may run beside the begin of the next
+	unsettled map[string]any
+}
+
+// settle writes what is only here to the transaction below.
+func (t *memoTx) settle() error {
+	t.settling.Lock()
+	defer t.settling.Unlock()
+	for key, row := range t.unsettled {
+		value, err := encodeRow(row)
+		if err == nil {
+			err = t.Tx.Set([]byte(key), value)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	clear(t.unsettled)
+	return nil
+}
+
+// setRow is Set of a decoded row, which MUST NOT be changed any more.
+func (t *memoTx) setRow(key []byte, row any) {
+	own := string(key)
+	t.grows(own)
+	t.keep(own, row)
+	t.unsettled[own] = row
+}
+
+// grows keeps that the view of the key may have a greater one now.
+func (m *Memo) grows(key string) {
+	if last, known := m.last[key[0]]; known && key > last {
+		m.last[key[0]] = key
+	}
 }
 
 func (t *memoTx) Set(key, value []byte) error {
@@ -185,6 +240,48 @@ func (t *memoTx) Set(key, value []byte) error {
 		t.calls(key)
 	}
 	return t.Tx.Set(key, value)
+}
+
+// forget forgets one row.
+func (t *memoTx) forget(key []byte) {
+	if t.views[key[0]] {
+		delete(t.rows, string(key))
+		delete(t.older, string(key))
+		delete(t.unsettled, string(key))
+	}
+}
+
+func (t *memoTx) Get(key []byte) ([]byte, error) {
+	if row, ok := t.unsettled[string(key)]; ok {
+		return encodeRow(row)
+	}
+	return t.Tx.Get(key)
+}
+
+func (t *memoTx) Scan(lower, upper []byte) iter.Seq2[Row, error] {
+	return t.settled(t.Tx.Scan(lower, upper))
+}
+
+func (t *memoTx) ScanBack(lower, upper []byte) iter.Seq2[Row, error] {
+	return t.settled(t.Tx.ScanBack(lower, upper))
+}
+
+// settled is rows, looked for when all is settled.
+func (t *memoTx) settled(rows iter.Seq2[Row, error]) iter.Seq2[Row, error] {
+	return func(yield func(Row, error) bool) {
+		if err := t.settle(); err != nil {
+			yield(Row{}, err)
+			return
+		}
+		rows(yield)
+	}
+}
+
+func (t *memoTx) Commit() error {
+	if err := t.settle(); err != nil {
+		return err
+	}
+	return t.Tx.Commit()
 }
 
 // begins remembers that the round has no call under a key yet.
@@ -244,6 +341,8 @@ func (t *memoTx) Discard() {
 	clear(t.last)
 	clear(t.keys)
 	clear(t.open)
+	clear(t.hours)
+	t.tx = nil
 	t.Tx.Discard()
 }
 
@@ -275,4 +374,48 @@ func (t *memoTx) lastOf(view byte) (string, error) {
 	}
 	t.last[view] = last
 	return last, nil
+}
+
+// isFreeHour says that there is no row of a key of the roll-up that [hourKey] made, true
+// only where it is sure without a look at the store. Hours come one after the other, so
+// that one beyond all others is new, and all its rows are known from then on.
+func isFreeHour(r Reader, key []byte) (bool, error) {
+	m, ok := r.(*memoTx)
+	if !ok {
+		return false, nil
+	}
+	h, err := m.lastHour(key[1])
+	if err != nil {
+		return false, err
+	}
+	prefix := key[:hourPrefix]
+	if string(prefix) > h.prefix {
+		*h = hourRows{prefix: string(prefix), rows: map[string]struct{}{}}
+	}
+	if string(prefix) != h.prefix || h.rows == nil {
+		return false, nil
+	}
+	if _, taken := h.rows[string(key)]; taken {
+		return false, nil
+	}
+	if h.rows[string(key)] = struct{}{}; len(h.rows) > maxHour {
+		h.rows = nil
+	}
+	return true, nil
+}
+
+func (t *memoTx) lastHour(level byte) (*hourRows, error) {
+	if h := t.hours[level]; h != nil {
+		return h, nil
+	}
+	h := new(hourRows)
+	for row, err := range t.ScanBack([]byte{viewHour, level}, []byte{viewHour, level + 1}) {
+		if err != nil {
+			return nil, err
+		}
+		h.prefix = string(row.Key[:min(len(row.Key), hourPrefix)])
+		break
+	}
+	t.hours[level] = h
+	return h, nil
 }

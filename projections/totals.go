@@ -129,6 +129,9 @@ func (f TotalsFilter) level() byte {
 	return levelWhat
 }
 
+// hourPrefix is how many bytes of an hourKey say its level and its hour.
+const hourPrefix = 10
+
 // hourKey is where the calls of an agent and a combination in the hour of a time are
 // counted.
 func hourKey(level byte, at events.Instant, agent, combination uint32) []byte {

@@ -204,7 +204,8 @@ func (f *fold) usageRecorded(e events.UsageRecorded) error {
 		return err
 	}
 	f.agent.LastActivity = f.rec.Time
-	return f.set(seqKey(viewUsage, row.Seq), row)
+	f.set(seqKey(viewUsage, row.Seq), row)
+	return nil
 }
 
 // usageOfRound counts the message in the receipt, and says under which name.
@@ -224,7 +225,8 @@ func (f *fold) usageOfRound(former UsageRow, row *UsageRow, again bool) error {
 		row.Counted = OtherModels
 	}
 	t.Usage = countIn(t.Usage, *row, 1)
-	return f.set(key, t)
+	f.set(key, t)
+	return nil
 }
 
 // usageOfHour counts the message in the hour of its first report.
@@ -243,7 +245,8 @@ func (f *fold) usageOfHour(former, row UsageRow, again bool) error {
 			return err
 		}
 	}
-	return f.set(key, sum)
+	f.set(key, sum)
+	return nil
 }
 
 func (f *fold) uncount(key []byte, former UsageRow) error {
@@ -255,7 +258,8 @@ func (f *fold) uncount(key []byte, former UsageRow) error {
 		f.drop(key)
 		return nil
 	}
-	return f.set(key, sum)
+	f.set(key, sum)
+	return nil
 }
 
 // UsageFilter says which usage to sum up; the fields are joined by and.

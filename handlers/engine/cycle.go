@@ -76,7 +76,7 @@ type cycle struct {
 }
 
 func (e *Engine) newCycle() *cycle {
-	c := &cycle{tx: e.memo.Over(e.cfg.Store.Begin()), after: e.last, catalog: e.catalog, answer: make(chan error, 1)}
+	c := &cycle{tx: e.memo.Begin(e.cfg.Store), after: e.last, catalog: e.catalog, answer: make(chan error, 1)}
 	if e.flying != nil {
 		c.after, c.catalog = e.flying.last(), e.flying.catalog
 	}

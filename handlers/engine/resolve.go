@@ -221,7 +221,7 @@ func fatal(err error) bool {
 
 // foldBack folds what is durable by the ordinary fold.
 func (e *Engine) foldBack(c *cycle, durable []events.Record) error {
-	tx := e.memo.Over(e.cfg.Store.Begin())
+	tx := e.memo.Begin(e.cfg.Store)
 	for _, r := range durable {
 		rec, err := events.Decode(r)
 		if err == nil {

@@ -57,7 +57,7 @@ func (b *bigBook) commit() {
 	if err := b.tx.Commit(); err != nil {
 		b.tb.Fatal(err)
 	}
-	b.tx = b.memo.Over(b.store.Begin())
+	b.tx = b.memo.Begin(b.store)
 }
 
 func bigID[T events.ULIDForm](b *bigBook) T {
@@ -68,7 +68,7 @@ func bigID[T events.ULIDForm](b *bigBook) T {
 // fillBig folds calls over a time.
 func fillBig(tb testing.TB, s projections.Store, calls int, over time.Duration) {
 	b := &bigBook{tb: tb, store: s, memo: projections.NewMemo(), at: bigBegin, open: map[events.AgentID]rareRound{}}
-	b.tx = b.memo.Over(s.Begin())
+	b.tx = b.memo.Begin(s)
 	b.apply("", events.EngineStarted{Incarnation: eventstest.ID[events.Incarnation](0), Version: "test"})
 	for i := range bigAgents {
 		b.apply(bigAgent(i), events.AgentEnrolled{Role: "worker", Key: events.PublicKey("U" + bigAgent(i))})

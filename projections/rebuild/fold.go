@@ -97,7 +97,7 @@ func (c *committer) fold(ctx context.Context, items []item) error {
 	if len(items) == 0 {
 		return nil
 	}
-	tx := c.memo.Over(c.store.Begin())
+	tx := c.memo.Begin(c.store)
 	for i, it := range items {
 		err := ctx.Err()
 		if err == nil {
