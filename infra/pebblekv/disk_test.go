@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -59,7 +60,7 @@ func TestNoSpace(t *testing.T) {
 	failed := 0
 	for n := int64(0); n < 120; n += 9 {
 		fs := vfs.NewCrashableMem()
-		err := foldOnFullDisk(t, fullAfter(fs, n), book)
+		err := foldOnFullDisk(t, "views", fullAfter(fs, n), book, stores["commits"])
 		if err != nil {
 			failed++
 			var fatal *Fatal
@@ -79,10 +80,49 @@ func TestNoSpace(t *testing.T) {
 	}
 }
 
+// TestNoSpaceForTables is [TestNoSpace] for a loader. Pebble compacts its tables in
+// goroutines of its own, where a *Fatal ends the process: each fold has one.
+func TestNoSpaceForTables(t *testing.T) {
+	book := projectionstest.NewBook(t, projectionstest.Busy(2))
+	if text := os.Getenv(noSpaceEnv); text != "" {
+		var dir string
+		var n int64
+		if _, err := fmt.Sscan(text, &n, &dir); err != nil {
+			t.Fatal(err)
+		}
+		if err := foldOnFullDisk(t, dir, fullAfter(vfs.Default, n), book, stores["tables"]); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	p := newPrefixes(t, book)
+	failed, some := 0, 0
+	for n := int64(0); n < 250; n += 23 {
+		dir := filepath.Join(t.TempDir(), "views")
+		cmd := exec.CommandContext(t.Context(), must(t, os.Executable), "-test.run=^TestNoSpaceForTables$")
+		cmd.Env = append(os.Environ(), fmt.Sprintf("%s=%d %s", noSpaceEnv, n, dir))
+		out, err := cmd.CombinedOutput()
+		if err != nil {
+			failed++
+			if !strings.Contains(string(out), syscall.ENOSPC.Error()) || strings.Contains(string(out), ErrDamaged.Error()) {
+				t.Fatalf("after %d writes: %v\n%s", n, err, out)
+			}
+		}
+		s := mustOpen(t, dir, Options{})
+		if p.check(s) > 0 {
+			some++
+		}
+		closeStore(t, s)
+	}
+	if failed == 0 || some == 0 {
+		t.Fatalf("%d folds failed, %d left something: the test shows nothing", failed, some)
+	}
+}
+
 // foldOnFullDisk returns the panic of a commit as an error. The process would end
 // by it, so the store is left as it is.
-func foldOnFullDisk(t *testing.T, fs vfs.FS, book projectionstest.Book) (err error) {
-	s, err := Open("views", Options{FS: fs})
+func foldOnFullDisk(t *testing.T, dir string, fs vfs.FS, book projectionstest.Book, over func(*Store) projections.Store) (err error) {
+	s, err := Open(dir, Options{FS: fs})
 	if err != nil {
 		return err
 	}
@@ -95,7 +135,7 @@ func foldOnFullDisk(t *testing.T, fs vfs.FS, book projectionstest.Book) (err err
 			panic(p)
 		}
 	}()
-	err = rebuild.Fold(t.Context(), book, events.Codec{}, s, rebuild.Options{Batch: 10, Progress: func(events.Seq) {
+	err = rebuild.Fold(t.Context(), book, events.Codec{}, over(s), rebuild.Options{Batch: 10, Progress: func(events.Seq) {
 		if err := s.Sync(); err != nil {
 			panic(err)
 		}

@@ -1,6 +1,7 @@
 package pebblekv
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"testing"
@@ -35,6 +36,65 @@ func TestStoreOnDisk(t *testing.T) {
 	projectionstest.TestStore(t, func(t *testing.T) projections.Store {
 		return mustOpen(t, filepath.Join(t.TempDir(), "views"), Options{})
 	})
+}
+
+// stores are the ways to write into a store.
+var stores = map[string]func(*Store) projections.Store{
+	"commits": func(s *Store) projections.Store { return commits{s} },
+	"tables":  func(s *Store) projections.Store { return tables(s) },
+}
+
+// commits is a store without a loader.
+type commits struct{ projections.Store }
+
+// tables is a loader that makes tables of everything soon.
+func tables(s *Store) *loader { return &loader{Store: s, size: 4 << 10} }
+
+// TestLoader: a loader whose writing is waited for is a store like any other.
+func TestLoader(t *testing.T) {
+	for name, few := range map[string]int{"tables": 0, "batches": 1 << 20} {
+		t.Run(name, func(t *testing.T) {
+			projectionstest.TestStore(t, func(t *testing.T) projections.Store {
+				l := tables(mustOpen(t, "views", Options{FS: vfs.NewMem(), Log: func(s string) { t.Log(s) }}))
+				l.few = few
+				return &synced{l}
+			})
+		})
+	}
+}
+
+// synced is a loader that writes each commit at once.
+type synced struct{ *loader }
+
+func (s *synced) Begin() projections.Tx { return &syncedTx{s.loader.Begin(), s.loader} }
+
+func (s *synced) Close() error { return errors.Join(s.loader.Close(), s.Store.Close()) }
+
+type syncedTx struct {
+	projections.Tx
+	l *loader
+}
+
+func (t *syncedTx) Commit() error {
+	if err := t.Tx.Commit(); err != nil {
+		return err
+	}
+	return errors.Join(t.l.write(), t.l.wait())
+}
+
+// TestLoadLeavesNoTable: tables that a crash left beside the database go at the next
+// start.
+func TestLoadLeavesNoTable(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "views")
+	closeStore(t, mustOpen(t, dir, Options{}))
+	left := filepath.Join(dir, tablePrefix+"000001.sst")
+	if err := os.WriteFile(left, []byte("half a table"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	closeStore(t, mustOpen(t, dir, Options{}))
+	if _, err := os.Stat(left); !errors.Is(err, os.ErrNotExist) {
+		t.Fatalf("it is still there: %v", err)
+	}
 }
 
 func mustOpen(tb testing.TB, dir string, opt Options) *Store {

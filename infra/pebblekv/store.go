@@ -44,6 +44,8 @@ const keptLayers = 4
 
 // Store is a projections.Store on Pebble. One process at a time opens a folder.
 type Store struct {
+	dir      string
+	opt      *pebble.Options
 	db       *pebble.DB
 	lock     *pebble.Lock
 	troubles *troubles
@@ -75,12 +77,13 @@ func Open(dir string, opt Options) (*Store, error) {
 		return nil, wrap("lock "+dir, errors.Join(ErrLocked, err))
 	}
 	troubles := newTroubles(opt.Log)
-	db, err := openDB(dir, fs, lock, troubles)
+	pebbles := options(fs, lock, troubles)
+	db, err := openDB(dir, pebbles)
 	if err != nil {
 		return nil, errors.Join(wrap("open "+dir, err), lock.Close())
 	}
-	s := &Store{db: db, lock: lock, troubles: troubles, room: opt.Room}
-	if err := s.check(); err != nil {
+	s := &Store{dir: dir, opt: pebbles, db: db, lock: lock, troubles: troubles, room: opt.Room}
+	if err := errors.Join(s.removeTables(), s.check()); err != nil {
 		return nil, errors.Join(wrap("read "+dir, errors.Join(ErrDamaged, err)), s.Close())
 	}
 	return s, nil
@@ -98,7 +101,7 @@ func makeFolder(fs vfs.FS, dir string, onDisk bool) error {
 
 // openDB tells damage from a disk that has its own troubles. In the middle of an
 // Open, Pebble also shows either by a Fatalf or by a panic of an error.
-func openDB(dir string, fs vfs.FS, lock *pebble.Lock, t *troubles) (db *pebble.DB, err error) {
+func openDB(dir string, opt *pebble.Options) (db *pebble.DB, err error) {
 	defer func() {
 		switch p := recover().(type) {
 		case nil:
@@ -111,7 +114,7 @@ func openDB(dir string, fs vfs.FS, lock *pebble.Lock, t *troubles) (db *pebble.D
 			err = errors.Join(ErrDamaged, err)
 		}
 	}()
-	return pebble.Open(dir, options(fs, lock, t))
+	return pebble.Open(dir, opt)
 }
 
 func options(fs vfs.FS, lock *pebble.Lock, t *troubles) *pebble.Options {
@@ -156,7 +159,7 @@ func (s *Store) Begin() projections.Tx {
 	if len(s.recent) > 0 {
 		room = len(s.recent[0].writes)
 	}
-	t := &tx{reader: reader{s.db}, store: s, own: newLayer(room), below: s.recent}
+	t := &tx{reader: reader{s.db}, store: s, own: newLayer(room), below: s.recent, unwritten: min(1, len(s.recent))}
 	keep := s.recent[:min(len(s.recent), keptLayers-1)]
 	s.recent = append([]*layer{t.own}, keep...)
 	return t
@@ -175,20 +178,24 @@ func (s *Store) Snapshot() projections.Snapshot {
 // Sync makes every commit so far durable with one fsync of Pebble's log. After a
 // failure nothing can be written any more.
 func (s *Store) Sync() (err error) {
-	defer func() {
-		switch p := recover().(type) {
-		case nil:
-		case *Fatal:
-			s.troubles.stop(p)
-			err = wrap("sync", p)
-		default:
-			panic(p)
-		}
-	}()
+	defer s.catch(&err)
 	if err := s.troubles.failure(); err != nil {
 		return err
 	}
 	return wrap("sync", s.db.LogData(nil, pebble.Sync))
+}
+
+// catch makes a *[Fatal] that Pebble panics with an error, after which nothing can be
+// written any more. It is to be deferred.
+func (s *Store) catch(err *error) {
+	switch p := recover().(type) {
+	case nil:
+	case *Fatal:
+		s.troubles.stop(p)
+		*err = wrap("write", p)
+	default:
+		panic(p)
+	}
 }
 
 // Close makes every commit durable and lets go of the folder. Where there is room, it

@@ -17,7 +17,9 @@ type tx struct {
 	store *Store
 	own   *layer
 	below []*layer // newest first
-	ended bool
+	// unwritten is how many of below, from the newest on, may not be in the database.
+	unwritten int
+	ended     bool
 }
 
 func (t *tx) Get(key []byte) ([]byte, error) {
@@ -55,11 +57,20 @@ func (t *tx) Commit() error {
 	if err := t.store.troubles.failure(); err != nil || len(t.own.writes) == 0 {
 		return err
 	}
-	batch := t.store.db.NewBatchWithSize(t.own.bytes + rowOverhead)
 	// In key order, because each next place is then found near the last one.
 	sorted := slices.Clone(t.own.writes)
 	slices.SortFunc(sorted, func(a, b write) int { return strings.Compare(a.key, b.key) })
-	for _, w := range sorted {
+	return t.store.writeBatch(sorted)
+}
+
+// writeBatch commits rows, of which no two have a key in common.
+func (s *Store) writeBatch(rows []write) error {
+	size := rowOverhead
+	for _, w := range rows {
+		size += len(w.key) + len(w.value) + rowOverhead
+	}
+	batch := s.db.NewBatchWithSize(size)
+	for _, w := range rows {
 		if w.value == nil {
 			op := batch.DeleteDeferred(len(w.key))
 			copy(op.Key, w.key)
@@ -98,8 +109,8 @@ func (t *tx) ScanBack(lower, upper []byte) iter.Seq2[projections.Row, error] {
 
 func (t *tx) scan(lower, upper []byte, back bool) iter.Seq2[projections.Row, error] {
 	rows := t.reader.scan(lower, upper, back)
-	if len(t.below) > 0 { // those before it are in the database
-		rows = t.below[0].over(rows, lower, upper, back)
+	for _, l := range slices.Backward(t.below[:t.unwritten]) {
+		rows = l.over(rows, lower, upper, back)
 	}
 	return t.own.over(rows, lower, upper, back)
 }

@@ -51,6 +51,10 @@ func Fold(ctx context.Context, book Source, codec events.Codec, store projection
 	if err != nil {
 		return err
 	}
+	if l, ok := store.(projections.Loader); ok {
+		store = l.Load()
+		defer func() { err = errors.Join(err, store.Close()) }()
+	}
 	ctx, stop := context.WithCancel(ctx)
 	batches := make(chan batch, 2)
 	go func() {
