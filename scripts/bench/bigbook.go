@@ -24,6 +24,11 @@ const (
 	bigDay    = 24 * time.Hour
 	// bigRounds is how many rounds an agent has in an hour.
 	bigRounds = 4
+	// One of rareRounds rounds is of another visitor, with another profile, than all
+	// others.
+	rareRounds     = 50
+	rareName       = "rare"
+	usualPrincipal = "guest"
 )
 
 // bigBook makes a data folder with a book of about n events of the last 24 hours, as
@@ -153,6 +158,7 @@ type busyAgent struct {
 	conversation events.ConversationID
 	round        events.RoundID
 	steps        int64
+	who, profile string // of the round
 }
 
 func newWork(first []events.Recorded, n int64) *work {
@@ -240,11 +246,14 @@ func (w *work) begin(a *busyAgent) {
 		a.conversation = bigID[events.ConversationID](w)
 		w.write(a.id, events.ConversationOpened{Conversation: a.conversation, Channel: harness.ChannelID})
 	}
-	a.round = bigID[events.RoundID](w)
+	a.round, a.who, a.profile = bigID[events.RoundID](w), usualPrincipal, "bench"
+	if w.random.IntN(rareRounds) == 0 {
+		a.who, a.profile = rareName, rareName
+	}
 	w.write(a.id, events.RoundBegun{
 		Round: a.round, Conversation: a.conversation, Channel: harness.ChannelID, HandleHash: events.Digest(w.digest()),
-		Principal: events.Principal{ID: "guest", Kind: events.PrincipalUser}, Sender: events.Plain("bench"),
-		Effective: "bench", Task: events.Plain("go through the reports of the quarter and say what changed"),
+		Principal: events.Principal{ID: a.who, Kind: events.PrincipalUser}, Sender: events.Plain("bench"),
+		Effective: a.profile, Task: events.Plain("go through the reports of the quarter and say what changed"),
 		Model: events.Model{Name: "large-1", Known: "claimed"}, Timeout: events.Micros(time.Hour / time.Microsecond),
 	})
 }
@@ -283,8 +292,8 @@ func (w *work) decided(a *busyAgent) events.CallDecided {
 		Call: bigID[events.CallID](w), Round: a.round, Conversation: a.conversation, Step: a.steps, Key: fmt.Sprintf("call-%d", a.steps),
 		Tool: events.ToolKey{Owner: "builtin", Name: fmt.Sprintf("demo.tool%d", tool)}, Definition: events.DigestOf([]byte{byte(tool)}),
 		Arguments: events.Arguments{Text: events.Plain(args), Size: int64(len(args)), MAC: events.MAC(w.digest())},
-		Verdict:   events.Allow, Tier: events.ReadOnly, Profile: "bench",
-		Principal: events.Principal{ID: "guest", Kind: events.PrincipalUser},
+		Verdict:   events.Allow, Tier: events.ReadOnly, Profile: a.profile,
+		Principal: events.Principal{ID: a.who, Kind: events.PrincipalUser},
 		Facts: events.CallFacts{
 			Phase: 2, Role: "bench", RoleVersion: 1, SessionProfile: "bench", RoundOpen: true, HandleMatched: true, Used: a.steps / bigTools,
 		},
