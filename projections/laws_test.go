@@ -101,6 +101,61 @@ func TestRebuildEqualsLive(t *testing.T) {
 	})
 }
 
+// A memory changes no answer, however little it keeps: not what a transaction reads
+// while the one before it is open, nor what is left after one that was discarded.
+func TestMemo(t *testing.T) {
+	histories(t, func(rt *rapid.T, drafts []events.Draft, book projectionstest.Book) {
+		plain, store := newMapStore(), newMapStore()
+		memo := projections.SmallMemo(rapid.IntRange(1, 9).Draw(rt, "size"))
+		var before projections.Tx // not committed yet
+		for done := 0; done < len(drafts); {
+			next := min(len(drafts), done+rapid.IntRange(1, 6).Draw(rt, "events"))
+			tx := memo.Begin(store)
+			for i := done; i < next; i++ {
+				if err := projections.Apply(tx, events.Recorded{Draft: drafts[i], Seq: book[i].Seq}, book[i]); err != nil {
+					rt.Fatal(err)
+				}
+			}
+			if rapid.IntRange(0, 4).Draw(rt, "discard") == 0 {
+				tx.Discard()
+				continue
+			}
+			live(rt, plain, drafts[done:next], book[done:next])
+			if rapid.Bool().Draw(rt, "look") {
+				same(rt, "rows of a transaction", contents(rt, tx), contents(rt, plain.Snapshot()))
+			}
+			if before != nil {
+				if err := before.Commit(); err != nil {
+					rt.Fatal(err)
+				}
+			}
+			before, done = tx, next
+		}
+		if err := before.Commit(); err != nil {
+			rt.Fatal(err)
+		}
+		same(rt, "fingerprint", fingerprint(rt, store), fingerprint(rt, plain))
+	})
+}
+
+// contents are all rows, by a scan, each as a get gives it too.
+func contents(tb rapid.TB, r projections.Reader) map[string]string {
+	tb.Helper()
+	all := map[string]string{}
+	for row, err := range r.Scan([]byte{}, []byte{0xff}) {
+		if err != nil {
+			tb.Fatal(err)
+		}
+		all[string(row.Key)] = string(row.Value)
+	}
+	for key, value := range all {
+		if got, err := r.Get([]byte(key)); err != nil || string(got) != value {
+			tb.Fatalf("a get of %q gives %q (%v), a scan %q", key, got, err, value)
+		}
+	}
+	return all
+}
+
 // fold(a then b) = fold(b) from fold(a)'s checkpoint.
 func TestFoldGoesOn(t *testing.T) {
 	histories(t, func(rt *rapid.T, drafts []events.Draft, _ projectionstest.Book) {

@@ -149,5 +149,8 @@ func (t *mapTx) Commit() error {
 func (t *mapTx) Discard() {
 	t.store.mu.Lock()
 	defer t.store.mu.Unlock()
+	if t.store.newest == t {
+		t.store.newest = t.below
+	}
 	t.ended = true
 }

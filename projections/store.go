@@ -124,6 +124,15 @@ type Memo struct {
 	open map[events.RoundID]*roundKeys // the same by round
 	// hours are the last ones of the roll-up, by level.
 	hours map[byte]*hourRows
+	most  bounds
+}
+
+// bounds are how much a Memo remembers.
+type bounds struct {
+	rows   int // in each of its two halves
+	rounds int // open rounds whose keys are known
+	keys   int // of each
+	hour   int // rows of an hour at one level
 }
 
 // roundKeys are the idempotency keys of an open round, in rows of viewCallKey.
@@ -139,19 +148,12 @@ type hourRows struct {
 	rows   map[string]struct{} // nil where they are not known
 }
 
-// Bounds of what a Memo remembers.
-const (
-	maxMemo   = 8192 // rows in each of its two halves
-	maxRounds = 1024 // open rounds whose keys are known
-	maxKeys   = 1024 // keys of each
-	maxHour   = 1 << 16
-)
-
 // NewMemo is a memory of nothing.
 func NewMemo() *Memo {
 	return &Memo{
 		rows: map[string]any{}, older: map[string]any{}, last: map[byte]string{},
 		keys: map[string]*roundKeys{}, open: map[events.RoundID]*roundKeys{}, hours: map[byte]*hourRows{},
+		most: bounds{rows: 8192, rounds: 1024, keys: 1024, hour: 1 << 16},
 	}
 }
 
@@ -168,7 +170,7 @@ func (m *Memo) Begin(store Store) Tx {
 
 // keep remembers a row. What is in it MUST NOT be changed any more.
 func (m *Memo) keep(key string, row any) {
-	if len(m.rows) >= maxMemo {
+	if len(m.rows) >= m.most.rows {
 		m.rows, m.older = m.older, m.rows
 		clear(m.rows)
 	}
@@ -259,21 +261,21 @@ func (t *memoTx) Get(key []byte) ([]byte, error) {
 }
 
 func (t *memoTx) Scan(lower, upper []byte) iter.Seq2[Row, error] {
-	return t.settled(t.Tx.Scan(lower, upper))
+	return t.settled(t.Tx.Scan, lower, upper)
 }
 
 func (t *memoTx) ScanBack(lower, upper []byte) iter.Seq2[Row, error] {
-	return t.settled(t.Tx.ScanBack(lower, upper))
+	return t.settled(t.Tx.ScanBack, lower, upper)
 }
 
-// settled is rows, looked for when all is settled.
-func (t *memoTx) settled(rows iter.Seq2[Row, error]) iter.Seq2[Row, error] {
+// settled scans when all is settled.
+func (t *memoTx) settled(scan func(lower, upper []byte) iter.Seq2[Row, error], lower, upper []byte) iter.Seq2[Row, error] {
 	return func(yield func(Row, error) bool) {
 		if err := t.settle(); err != nil {
 			yield(Row{}, err)
 			return
 		}
-		rows(yield)
+		scan(lower, upper)(yield)
 	}
 }
 
@@ -286,7 +288,7 @@ func (t *memoTx) Commit() error {
 
 // begins remembers that the round has no call under a key yet.
 func (m *Memo) begins(open []byte, round events.RoundID) {
-	if len(m.open) >= maxRounds {
+	if len(m.open) >= m.most.rounds {
 		clear(m.keys)
 		clear(m.open)
 	}
@@ -300,7 +302,7 @@ func (m *Memo) calls(key []byte) {
 	if known == nil {
 		return
 	}
-	if len(known.rows) >= maxKeys {
+	if len(known.rows) >= m.most.keys {
 		m.forgetRound(known)
 		return
 	}
@@ -398,7 +400,7 @@ func isFreeHour(r Reader, key []byte) (bool, error) {
 	if _, taken := h.rows[string(key)]; taken {
 		return false, nil
 	}
-	if h.rows[string(key)] = struct{}{}; len(h.rows) > maxHour {
+	if h.rows[string(key)] = struct{}{}; len(h.rows) > m.most.hour {
 		h.rows = nil
 	}
 	return true, nil

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -167,7 +168,7 @@ func (s *Store) Begin() projections.Tx {
 
 // forget drops the writes of a discarded transaction, and with them what stands
 // on them.
-func (s *Store) forget() { s.recent = nil }
+func (s *Store) forget(own *layer) { s.recent = s.recent[slices.Index(s.recent, own)+1:] }
 
 // Snapshot opens the state of the last commit.
 func (s *Store) Snapshot() projections.Snapshot {

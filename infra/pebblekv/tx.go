@@ -95,7 +95,7 @@ func (s *Store) writeBatch(rows []write) error {
 func (t *tx) Discard() {
 	if !t.ended {
 		t.ended = true
-		t.store.forget()
+		t.store.forget(t.own)
 	}
 }
 

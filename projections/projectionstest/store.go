@@ -29,6 +29,7 @@ func TestStore(t *testing.T, open func(t *testing.T) projections.Store) {
 		"sync and an empty transaction are ok": testSync,
 		"a second transaction sees the first":  testTwo,
 		"two transactions equal two maps":      testTwoModel,
+		"the second transaction is discarded":  testSecondDiscarded,
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := open(t)
@@ -230,6 +231,24 @@ func testTwo(t *testing.T, s projections.Store) {
 	tx = s.Begin()
 	defer tx.Discard()
 	want(t, rows(t, tx.Scan([]byte("a"), []byte("z"))), "b=3", "c=2", "d=3")
+}
+
+// testSecondDiscarded discards the newer of two transactions and begins another one.
+func testSecondDiscarded(t *testing.T, s projections.Store) {
+	first := s.Begin()
+	ok(t, first.Set([]byte("a"), []byte("1")))
+	second := s.Begin()
+	ok(t, second.Set([]byte("a"), []byte("2")), second.Set([]byte("b"), []byte("2")))
+	second.Discard()
+	third := s.Begin()
+	want(t, rows(t, third.Scan([]byte("a"), []byte("z"))), "a=1")
+	if got, err := third.Get([]byte("a")); err != nil || string(got) != "1" {
+		t.Fatalf("a is %q (%v), want what the first transaction wrote", got, err)
+	}
+	ok(t, third.Set([]byte("c"), []byte("3")), first.Commit(), third.Commit())
+	snap := s.Snapshot()
+	want(t, rows(t, snap.Scan([]byte("a"), []byte("z"))), "a=1", "c=3")
+	ok(t, snap.Close())
 }
 
 // testTwoModel drives chains of transactions, each begun before the end of the

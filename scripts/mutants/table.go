@@ -306,6 +306,26 @@ var table = []mutant{
 		file: "policy/trash/trash.go", old: "cmp.Compare(x.Time, y.Time)", new: "cmp.Compare(y.Time, x.Time)",
 		pkg: "./policy/trash", test: "TestChoose",
 	},
+	{
+		name: "old-rows-loaded", means: "of two values of a row the older one gets into the views",
+		file: "infra/pebblekv/load.go", old: "cmp.Compare(a.layer, b.layer)", new: "cmp.Compare(b.layer, a.layer)",
+		pkg: "./infra/pebblekv", test: "TestCrashClones",
+	},
+	{
+		name: "tombstones-hidden", means: "what was deleted is there again in views that were loaded",
+		file: "infra/pebblekv/load.go", old: "opt.WritingToLowestLevel = false", new: "opt.WritingToLowestLevel = true",
+		pkg: "./infra/pebblekv", test: "TestLoader",
+	},
+	{
+		name: "rows-unsettled", means: "a transaction does not see what the one before it set",
+		file: "projections/store.go", old: "_ = m.tx.settle()", new: "_ = m.tx",
+		pkg: "./projections", test: "TestMemo",
+	},
+	{
+		name: "memory-of-the-discarded", means: "rows of a transaction that never was are remembered",
+		file: "projections/store.go", old: "\tclear(t.rows)\n\tclear(t.older)\n", new: "",
+		pkg: "./projections", test: "TestMemo",
+	},
 
 	// What only the rules of the repository see.
 	{
