@@ -43,7 +43,7 @@ before it.
 			})
 			if errors.Is(err, datadir.ErrLocked) {
 				locked := err
-				if r, err = a.rebuildRunning(cmd.Context()); errors.Is(err, errUnreachable) {
+				if r, err = a.rebuildRunning(cmd.Context()); errors.Is(err, errUnreachable) && !errors.Is(err, errEnded) {
 					err = errors.Join(locked, err)
 				}
 			}

@@ -196,7 +196,7 @@ func TestKillDuringRebuild(t *testing.T) {
 	for range 300 {
 		alice.mustCall(t, r, "demo.none", `{}`)
 	}
-	switched := 0
+	switched, told := 0, 0
 	for range 8 {
 		was, err := viewsFolder(h.dir)
 		check(t, err)
@@ -204,8 +204,12 @@ func TestKillDuringRebuild(t *testing.T) {
 		go func() {
 			defer close(ended)
 			app := *h.app
-			app.Err = new(printed)
-			app.Run(t.Context(), []string{"--dir", h.dir.Path(), "--keys", h.app.flags.keys, "--as", "anna", "rebuild"})
+			said := new(printed)
+			app.Err = said
+			code := app.Run(t.Context(), []string{"--dir", h.dir.Path(), "--keys", h.app.flags.keys, "--as", "anna", "rebuild"})
+			if text := said.String(); code == exitUnreachable && strings.Contains(text, "it ended while it rebuilt the views") && !strings.Contains(text, "in use by") {
+				told++
+			}
 		}()
 		pause(t.Context(), time.Duration(random.IntN(400_000))*time.Microsecond)
 		p.kill()
@@ -221,7 +225,7 @@ func TestKillDuringRebuild(t *testing.T) {
 		}
 		h.agent("alice").mustCall(t, r, "demo.none", `{}`)
 	}
-	t.Logf("%d of 8 kills came after the exchange", switched)
+	t.Logf("%d of 8 kills came after the exchange; %d times the command said that the engine ended", switched, told)
 	p.stop()
 	n := h.node(true)
 	check(t, n.close())

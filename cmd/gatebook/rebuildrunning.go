@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"time"
@@ -67,6 +68,10 @@ func exchangePointer(dir *datadir.Dir, former, next string, forget bool) error {
 // lookAgain is how often a command looks how far a rebuild is.
 const lookAgain = 200 * time.Millisecond
 
+// errEnded says that the engine was there when it was asked for a rebuild, and is not now.
+var errEnded = fmt.Errorf("%w: it ended while it rebuilt the views, and those that it had before are in use "+
+	"unless it had exchanged them; start it with gatebook serve and ask again", errUnreachable)
+
 // rebuildRunning has the engine that runs rebuild, and waits for the end.
 func (a *App) rebuildRunning(ctx context.Context) (r rebuilt, err error) {
 	err = a.asActing(func(p *acting) error {
@@ -87,7 +92,9 @@ func (a *App) rebuildRunning(ctx context.Context) (r rebuilt, err error) {
 func (a *App) watchRebuild(ctx context.Context, c *client) (rebuilt, error) {
 	for {
 		var s views.Status
-		if err := c.ask(ctx, "rebuild", struct{}{}, &s); err != nil {
+		if err := c.ask(ctx, "rebuild", struct{}{}, &s); errors.Is(err, errUnreachable) {
+			return rebuilt{}, fmt.Errorf("%w (%w)", errEnded, err)
+		} else if err != nil {
 			return rebuilt{}, err
 		}
 		switch {

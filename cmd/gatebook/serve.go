@@ -59,6 +59,7 @@ func (a *App) serve(ctx context.Context, opt serveOptions) error {
 	if err != nil {
 		return err
 	}
+	a.collectLess()
 	n, err := openNode(ctx, nodeConfig{
 		dir: dir, port: opt.port, verify: opt.verify, smallDisk: opt.smallDisk, singles: opt.singles, extra: a.Extra, drain: drainTime, stop: ctx.Done(),
 		clock: clock.System{Now: a.Now}, log: a.logLine, progress: a.progress,
@@ -66,7 +67,6 @@ func (a *App) serve(ctx context.Context, opt serveOptions) error {
 	if err != nil {
 		return err
 	}
-	a.collectLess()
 	stopSaid := a.sayStopping(ctx)
 	err = n.run(ctx, func() error {
 		if err := dir.WriteAddress(n.bus.server.Addr()); err != nil {

@@ -69,6 +69,7 @@ func (b *bench) rebuildBig(ctx context.Context, folder string) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, book.Close()) }()
+	defer collectLess()()
 	fold := row{Name: "rebuild-1m", Unit: "events/s", Better: higher, Details: map[string]int64{}}
 	read := row{Name: "rebuild-1m-read", Unit: "events/s", Better: higher}
 	size := row{Name: "views-size", Unit: "KiB", Better: lower}
