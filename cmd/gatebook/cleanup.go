@@ -77,7 +77,7 @@ func (n *node) removeOrphans(kept *blobs.Store) (removed int, err error) {
 // eachAgent does something for every agent of the book, until ctx ends.
 func (n *node) eachAgent(ctx context.Context, do func(projections.AgentRow)) error {
 	for after := events.AgentID(""); ; {
-		snap := n.stores.views.Snapshot()
+		snap := n.stores.live.Snapshot()
 		rows, err := projections.Agents(snap, after, 0)
 		err = errors.Join(err, snap.Close())
 		if err != nil || len(rows) == 0 {
@@ -109,7 +109,7 @@ func (n *node) emptyTrash(ctx context.Context) {
 }
 
 func (n *node) clockHeld() (bool, error) {
-	snap := n.stores.views.Snapshot()
+	snap := n.stores.live.Snapshot()
 	defer snap.Close()
 	state, err := projections.LoadState(snap)
 	return state.ClockHeld, err

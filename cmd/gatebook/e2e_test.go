@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -226,8 +225,15 @@ func (c *shifted) Elapsed() time.Duration {
 // open runs an engine inside the test until the test ends.
 func (h *house) open() *node {
 	h.t.Helper()
+	n, _ := h.openUntil()
+	return n
+}
+
+// openUntil is open, and gives what ends the loop.
+func (h *house) openUntil() (*node, func()) {
+	h.t.Helper()
 	n := h.node(false)
-	ctx, stop := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(context.Background())
 	ready, ended := make(chan struct{}), make(chan error, 1)
 	go func() {
 		ended <- n.run(ctx, func() error {
@@ -235,19 +241,23 @@ func (h *house) open() *node {
 			return h.dir.WriteAddress(n.bus.server.Addr())
 		})
 	}()
-	h.t.Cleanup(func() {
-		stop()
-		if err := errors.Join(<-ended, n.close()); err != nil {
+	stop := sync.OnceFunc(func() {
+		cancel()
+		if err := <-ended; err != nil {
 			h.t.Errorf("the engine ended badly: %v", err)
 		}
+	})
+	h.t.Cleanup(func() {
+		stop()
+		check(h.t, n.close())
 	})
 	select {
 	case <-ready:
 	case err := <-ended:
-		ended <- err
+		ended <- nil
 		h.t.Fatalf("the engine does not start: %v", err)
 	}
-	return n
+	return n, stop
 }
 
 // node opens the stores of a folder on which no engine runs.

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,6 +13,7 @@ import (
 	"gatebook/handlers/engine"
 	"gatebook/handlers/replay"
 	"gatebook/policy/paths"
+	"gatebook/projections"
 )
 
 func (h *house) folderOf(id events.AgentID) string {
@@ -91,6 +94,53 @@ func TestTrashIsEmptied(t *testing.T) {
 			t.Errorf("the story lacks %q:\n%s", part, &story)
 		}
 	}
+}
+
+// TestTrashNeedsARecord: where the loop does not decide, what is due stays.
+func TestTrashNeedsARecord(t *testing.T) {
+	small := func(catalog string) string {
+		return strings.Replace(catalog, "trash_size: 1073741824", "trash_size: 1", 1)
+	}
+	h := newHouse(t, t.TempDir(), small, "alice")
+	n, stop := h.openUntil()
+	r, alice := h.begin("alice"), h.agent("alice")
+	for _, call := range [][2]string{{"file.write", `{"path":"a","content":"aa"}`}, {"file.delete", `{"path":"a"}`}} {
+		_, err := alice.call(t.Context(), r, "", call[0], call[1])
+		check(t, err)
+	}
+	stop()
+	if n.emptyTrashOf(t.Context(), "alice") {
+		t.Error("there is more to do")
+	}
+	if left, err := os.ReadDir(filepath.Join(h.folderOf("alice"), ".trash")); len(left) != 1 {
+		t.Errorf("the trash holds %v %v", left, err)
+	}
+}
+
+// TestCleanersBesideRebuilds: what looks for agents and at the clock does so while
+// views are exchanged.
+func TestCleanersBesideRebuilds(t *testing.T) {
+	h := newHouse(t, t.TempDir(), nil, "alice", "bob")
+	n := h.open()
+	ctx, stop := context.WithCancel(t.Context())
+	looked := make(chan error, 1)
+	go func() {
+		var err error
+		for ctx.Err() == nil && err == nil {
+			_, held := n.clockHeld()
+			err = errors.Join(held, n.eachAgent(t.Context(), func(projections.AgentRow) {}))
+		}
+		looked <- err
+	}()
+	for range 3 {
+		app, errs := *h.app, new(printed)
+		app.Err = errs
+		if code := app.Run(t.Context(), []string{"--dir", h.dir.Path(), "--keys", h.app.flags.keys, "--as", "anna", "rebuild"}); code != exitYes {
+			t.Errorf("exit code %d, %s", code, errs)
+		}
+	}
+	stop()
+	check(t, <-looked)
 }
 
 // TestHeldClockEmptiesNothing: with a clock that jumped, how old an entry is, is not

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -12,6 +13,7 @@ import (
 	"gatebook/handlers/engine"
 	"gatebook/handlers/tools"
 	"gatebook/policy"
+	"gatebook/policy/trash"
 )
 
 func TestNoRecordNoAction(t *testing.T) {
@@ -109,6 +111,52 @@ func TestNoRecordNoAction(t *testing.T) {
 		}
 		h.close()
 	})
+}
+
+// TestTrashNeedsARecord: nothing is to go for good that is not in the book, whatever
+// becomes of the append.
+func TestTrashNeedsARecord(t *testing.T) {
+	for name, fault := range map[string]eventstest.Fault{
+		"refused":              {Outcome: events.None, Err: events.ErrUnavailable},
+		"full":                 {Outcome: events.None, Err: events.ErrFull},
+		"in doubt, stored":     {Outcome: events.InDoubt, Decisions: eventstest.All, Err: events.ErrUnavailable},
+		"in doubt, not stored": {Outcome: events.InDoubt, Err: events.ErrUnavailable},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHouse(t)
+			h.start()
+			h.begin("one")
+			due := trash.Entry{Name: "x", Time: events.InstantOf(h.clock.Wall().Add(-2 * 30 * 24 * time.Hour))}
+			var answer atomic.Pointer[<-chan any]
+			failed := false
+			h.log.Before(func(context.Context, events.Seq, [][]events.Record) *eventstest.Fault {
+				if at := answer.Load(); at != nil && len(*at) != 0 {
+					t.Error("answered before it was durable")
+				}
+				if failed {
+					return nil
+				}
+				failed = true
+				return &fault
+			})
+			answered := h.send(func(a engine.Answer) engine.Command {
+				return &engine.EmptyTrash{Agent: "alice", Entries: []trash.Entry{due}, Answer: a}
+			})
+			answer.Store(&answered)
+			got, _ := (<-answered).(engine.Condemned)
+			var decided []events.EventID
+			for _, rec := range h.book() {
+				if _, ok := rec.Event.(events.TrashDecided); ok {
+					decided = append(decided, rec.ID)
+				}
+			}
+			if !failed || len(got.Entries) != 1 || len(decided) != 1 || decided[0] != got.At {
+				t.Errorf("answer %+v, in the book are %v", got, decided)
+			}
+			h.log.Before(nil)
+			h.close()
+		})
+	}
 }
 
 func TestInDoubt(t *testing.T) {

@@ -302,6 +302,12 @@ var table = []mutant{
 		pkg: "./handlers/tools/workspace", test: "TestPurgeKilled",
 	},
 	{
+		name: "trash-without-a-record", means: "what is due of a trash goes although nothing was decided",
+		file: "cmd/gatebook/cleanup.go", old: "errors.Is(err, errNotDecided) {\n\t\t\treturn false",
+		new: "errors.Is(err, errNotDecided) {\n\t\t\terr, decided.Entries = nil, entries",
+		pkg: "./cmd/gatebook", test: "TestTrashNeedsARecord",
+	},
+	{
 		name: "trash-from-the-young", means: "the youngest of a trash that is too large go first",
 		file: "policy/trash/trash.go", old: "cmp.Compare(x.Time, y.Time)", new: "cmp.Compare(y.Time, x.Time)",
 		pkg: "./policy/trash", test: "TestChoose",
