@@ -69,6 +69,12 @@ func FindsPaths(tool events.ToolKey) bool {
 	return tool.Owner == OwnerBuiltin && b.Finds
 }
 
+// ChangesPath says whether a call that changes something may change what its n-th path
+// names, 0 for the first. Only of the tools of the closed list it is known that they do not.
+func ChangesPath(tool events.ToolKey, n int) bool {
+	return tool.Owner != OwnerBuiltin || tool.Name != "file.copy" || n > 0
+}
+
 // tierOf is the tier that counts: the closed list's, else what the wiring says,
 // else privileged.
 func tierOf(name string, said events.Tier) events.Tier {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -229,7 +230,7 @@ func (h *house) open() *node {
 	return n
 }
 
-// openUntil is open, and gives what ends the loop.
+// openUntil is open, and gives what ends the loop and closes the node.
 func (h *house) openUntil() (*node, func()) {
 	h.t.Helper()
 	n := h.node(false)
@@ -243,14 +244,11 @@ func (h *house) openUntil() (*node, func()) {
 	}()
 	stop := sync.OnceFunc(func() {
 		cancel()
-		if err := <-ended; err != nil {
+		if err := errors.Join(<-ended, n.close()); err != nil {
 			h.t.Errorf("the engine ended badly: %v", err)
 		}
 	})
-	h.t.Cleanup(func() {
-		stop()
-		check(h.t, n.close())
-	})
+	h.t.Cleanup(stop)
 	select {
 	case <-ready:
 	case err := <-ended:

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"gatebook/events"
+	"gatebook/handlers/integrity"
 	"gatebook/handlers/people"
 	"gatebook/handlers/replay"
 )
@@ -40,11 +41,11 @@ a minute in a second. With --json each line is an event as it is stored.
 			if err != nil {
 				return usageError{err}
 			}
-			tell := a.teller(cmd.Context(), filter, f.speed)
 			if f.stopped {
-				return a.replayStopped(cmd.Context(), filter, tell)
+				return a.replayStopped(cmd.Context(), filter, a.teller(cmd.Context(), replay.NewSelector(filter).Wants, f.speed))
 			}
-			return a.replayRunning(cmd.Context(), filter, tell)
+			all := func(events.Recorded) bool { return true } // that the engine sends
+			return a.replayRunning(cmd.Context(), filter, a.teller(cmd.Context(), all, f.speed))
 		},
 	}
 	g := cmd.Flags()
@@ -90,17 +91,17 @@ func (a *App) replayFilter(f replayFlags) (replay.Filter, error) {
 // maxPause is the longest wait between two lines, whatever the speed.
 const maxPause = 5 * time.Second
 
-// teller prints the events that the filter wants, paced.
-func (a *App) teller(ctx context.Context, filter replay.Filter, speed float64) func(events.Record) error {
+// teller prints the events that are wanted, paced.
+func (a *App) teller(ctx context.Context, wants func(events.Recorded) bool, speed float64) func(events.Record) error {
 	teller := replay.NewTeller()
 	var last events.Instant
 	return func(record events.Record) error {
 		rec, err := events.Decode(record)
 		if err != nil {
-			return fmt.Errorf("event %d: %w", record.Seq, err)
+			return &integrity.Damage{Seq: record.Seq, Reason: err.Error()}
 		}
 		line := teller.Tell(rec)
-		if !filter.Wants(rec) {
+		if !wants(rec) {
 			return nil
 		}
 		if err := pace(ctx, rec.Time.Sub(last), speed, last != 0); err != nil {
@@ -167,17 +168,27 @@ func (a *App) replayRunning(ctx context.Context, f replay.Filter, tell func(even
 	return nil
 }
 
-// replayStopped reads the book of a folder that no engine runs on. The calls before the
-// first event that is wanted are read too: their ends may be wanted.
+// replayStopped reads the book of a folder that no engine runs on, and no view: what can
+// be read of a damaged one is told first. The calls before the first event that is wanted
+// are read too: their ends may be wanted.
 func (a *App) replayStopped(ctx context.Context, f replay.Filter, tell func(events.Record) error) error {
 	return a.stopped(func(n *node) error {
 		var err error
-		if n.stores, err = openStores(ctx, n.cfg, n.bus); err != nil {
+		n.stores = &stores{dir: n.cfg.dir}
+		s := n.stores
+		if s.incarnation, err = s.dir.ReadIncarnation(); err != nil {
 			return err
 		}
-		for record, err := range n.stores.book().Read(ctx, 1) {
+		if s.head, err = headOf(s.dir); err != nil {
+			return err
+		}
+		if err := s.openLog(ctx, n.bus, false); err != nil {
+			return err
+		}
+		last := events.Seq(0)
+		for record, err := range s.book().Read(ctx, 1) {
 			if err != nil {
-				return err
+				return fmt.Errorf("the book cannot be read behind event %d: %w", last, err)
 			}
 			if f.To != 0 && record.Seq > f.To {
 				return nil
@@ -185,6 +196,10 @@ func (a *App) replayStopped(ctx context.Context, f replay.Filter, tell func(even
 			if err := tell(record); err != nil {
 				return err
 			}
+			last = record.Seq
+		}
+		if last < s.head.Size {
+			return &integrity.Damage{Seq: last + 1, Reason: fmt.Sprintf("the book ends at event %d; the engine has seen %d", last, s.head.Size)}
 		}
 		return nil
 	})

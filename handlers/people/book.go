@@ -6,6 +6,7 @@ import (
 	"gatebook/events"
 	"gatebook/handlers/replay"
 	"gatebook/policy"
+	"gatebook/projections"
 )
 
 // BookRequest asks for events as they stand in the book, from a sequence on; the other
@@ -42,12 +43,17 @@ func (h *Handler) book(r request) any {
 		return bad
 	}
 	c, may := h.cfg.Loop.Catalog(), h.observable(r.person)
-	wants := replay.Filter{Agent: q.Agent, Round: q.Round, Since: q.Since, Until: q.Until, From: q.From, To: q.To}
+	story := replay.NewSelector(replay.Filter{Agent: q.Agent, Round: q.Round, Since: q.Since, Until: q.Until, From: q.From, To: q.To})
+	story.RoundOfCall = h.roundOfCall
 	a := BookAnswer{Events: []EventDetail{}}
 	visited, size := 0, 0
 	for record, err := range h.cfg.Book().Read(r.ctx, max(q.From, 1)) {
+		if err != nil && visited > 0 {
+			a.Next = a.AsOf + 1 // what stands before it is told; the next question gets the error
+			return a
+		}
 		if err != nil {
-			return no("unreadable", fmt.Sprintf("the book cannot be read behind event %d: %v", a.AsOf, err))
+			return no("unreadable", fmt.Sprintf("the book cannot be read from event %d on: %v", max(q.From, 1), err))
 		}
 		if q.To != 0 && record.Seq > q.To {
 			return a
@@ -56,17 +62,32 @@ func (h *Handler) book(r request) any {
 			a.Next = record.Seq
 			return a
 		}
-		visited++
-		a.AsOf = record.Seq
 		rec, err := events.Decode(record)
+		if err != nil && visited > 0 {
+			a.Next = record.Seq
+			return a
+		}
 		if err != nil {
 			return no("unreadable", fmt.Sprintf("event %d cannot be read: %v", record.Seq, err))
 		}
-		if !wants.Wants(rec) || rec.Agent != "" && !may(rec.Agent) || rec.Agent == "" && !policy.MaySeeCatalog(c, r.person) {
+		visited++
+		a.AsOf = record.Seq
+		if !story.Wants(rec) || rec.Agent != "" && !may(rec.Agent) || rec.Agent == "" && !policy.MaySeeCatalog(c, r.person) {
 			continue
 		}
 		size += len(record.Body)
 		a.Events = append(a.Events, EventDetail{Seq: record.Seq, Subject: record.Subject, Event: record.Body})
 	}
 	return a
+}
+
+// roundOfCall asks the views, which know of every call; empty where they do not.
+func (h *Handler) roundOfCall(call events.CallID) events.RoundID {
+	snap := h.cfg.Store.Snapshot()
+	defer snap.Close()
+	row, _, err := projections.CallByID(snap, call)
+	if err != nil {
+		return ""
+	}
+	return row.Round
 }

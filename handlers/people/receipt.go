@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"gatebook/events"
+	"gatebook/policy"
 	"gatebook/projections"
 )
 
@@ -66,7 +67,7 @@ type Step struct {
 // File is a path that calls which ended ok named, and by which tools.
 type File struct {
 	Path    string   `json:"path"`
-	Changed bool     `json:"changed"` // by a tool that does not only read
+	Changed bool     `json:"changed"` // by a tool that does not only read it
 	Tools   []string `json:"tools"`
 }
 
@@ -158,11 +159,11 @@ func (r *Receipt) addCalls(v projections.Reader) error {
 		if row.Status != events.StatusOK {
 			continue
 		}
-		for _, path := range step.Paths {
+		for i, path := range step.Paths {
 			if files[path] == nil {
 				files[path] = &File{Path: path}
 			}
-			files[path].touch(row)
+			files[path].touch(row, i)
 		}
 	}
 	r.Files = []File{}
@@ -173,8 +174,9 @@ func (r *Receipt) addCalls(v projections.Reader) error {
 	return nil
 }
 
-func (f *File) touch(row projections.AuditRow) {
-	f.Changed = f.Changed || row.Tier != events.ReadOnly
+// touch counts a call that names the file as its n-th path.
+func (f *File) touch(row projections.AuditRow, n int) {
+	f.Changed = f.Changed || row.Tier != events.ReadOnly && policy.ChangesPath(row.Tool, n)
 	if !slices.Contains(f.Tools, row.Tool.Name) {
 		f.Tools = append(f.Tools, row.Tool.Name)
 	}

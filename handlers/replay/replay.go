@@ -1,8 +1,8 @@
 // Package replay tells what the book holds as a story that a person can follow.
 //
-// Start with [Filter], which says of what the story is, and [Teller], which makes one
-// line of each event. It reads the events themselves and no view, so that what it tells
-// does not depend on how a view was folded.
+// Start with [Filter], which says of what the story is, [Selector], which finds the events
+// of it, and [Teller], which makes one line of each. It reads the events themselves and no
+// view, so that what it tells does not depend on how a view was folded.
 //
 // What the package promises: every event that the filter wants gives one line, in the
 // order of the book; a line says nothing that is not in an event. Texts of agents and
@@ -15,6 +15,7 @@ import (
 	"cmp"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"gatebook/events"
 	"gatebook/policy/price"
@@ -29,17 +30,62 @@ type Filter struct {
 	From, To     events.Seq     // both are in it; 0: no bound
 }
 
-// Wants says whether the story has a line for the event. Since time is never used for
-// order, an event of a wanted time may follow one of another.
-func (f Filter) Wants(r events.Recorded) bool {
-	return (f.Agent == "" || r.Agent == f.Agent) &&
-		(f.Round == "" || RoundOf(r.Event) == f.Round) &&
-		(f.Since == 0 || r.Time >= f.Since) && (f.Until == 0 || r.Time < f.Until) &&
-		r.Seq >= f.From && (f.To == 0 || r.Seq <= f.To)
+// Selector applies a filter to events in the order of the book.
+type Selector struct {
+	Filter
+	// RoundOfCall, where not nil, gives the round of a call that the selector has not
+	// seen to be decided; empty where there is none.
+	RoundOfCall func(events.CallID) events.RoundID
+	// waits are calls that a person is to decide about: the decision names no round.
+	waits map[events.CallID]events.RoundID
 }
 
-// RoundOf is the round that an event is about; empty where it is about none.
-func RoundOf(e events.Event) events.RoundID {
+// NewSelector is a selector that has seen nothing.
+func NewSelector(f Filter) *Selector {
+	return &Selector{Filter: f, waits: map[events.CallID]events.RoundID{}}
+}
+
+// Wants says whether the story has a line for the event. Since time is never used for
+// order, an event of a wanted time may follow one of another.
+func (s *Selector) Wants(r events.Recorded) bool {
+	return (s.Round == "" || s.roundOf(r.Event) == s.Round) && (s.Agent == "" || r.Agent == s.Agent) &&
+		(s.Since == 0 || r.Time >= s.Since) && (s.Until == 0 || r.Time < s.Until) &&
+		r.Seq >= s.From && (s.To == 0 || r.Seq <= s.To)
+}
+
+func (s *Selector) roundOf(e events.Event) events.RoundID {
+	if r, requested := e.(events.ReviewRequested); requested && len(s.waits) < maxCalls {
+		s.waits[r.Call] = r.Round
+	}
+	call := decidedBy(e)
+	if call == "" {
+		return roundOf(e)
+	}
+	round := s.waits[call]
+	delete(s.waits, call)
+	if round == "" && s.RoundOfCall != nil {
+		round = s.RoundOfCall(call)
+	}
+	return round
+}
+
+// decidedBy is the call whose review the event ends; empty where it ends none.
+func decidedBy(e events.Event) events.CallID {
+	switch e := e.(type) {
+	case events.ReviewApproved:
+		return e.Call
+	case events.ReviewRefused:
+		return e.Call
+	case events.ReviewExpired:
+		return e.Call
+	case events.ReviewCancelled:
+		return e.Call
+	}
+	return ""
+}
+
+// roundOf is the round that an event names; empty where it names none.
+func roundOf(e events.Event) events.RoundID {
 	switch e := e.(type) {
 	case events.RoundBegun:
 		return e.Round
@@ -104,11 +150,11 @@ func (t *Teller) text(r events.Recorded) string {
 	case events.ReviewRequested:
 		return fmt.Sprintf("%s waits for a person, until %s (review %s)", t.name(e.Call), e.Expires, e.Review)
 	case events.ReviewApproved:
-		return fmt.Sprintf("%s approved %s", by(r), t.name(e.Call))
+		return fmt.Sprintf("%s approved %s", by(r), strings.TrimSuffix(t.name(e.Call), ","))
 	case events.ReviewRefused:
-		return fmt.Sprintf("%s refused %s: %s", by(r), t.name(e.Call), cmp.Or(e.Reason, "no reason given"))
+		return fmt.Sprintf("%s refused %s: %s", by(r), strings.TrimSuffix(t.name(e.Call), ","), cmp.Or(e.Reason, "no reason given"))
 	case events.ReviewExpired:
-		return "nobody decided in time about " + t.name(e.Call)
+		return "nobody decided in time about " + strings.TrimSuffix(t.name(e.Call), ",")
 	case events.ReviewCancelled:
 		return fmt.Sprintf("the wait of %s ended: %s", t.name(e.Call), e.Reason)
 	}

@@ -36,7 +36,7 @@ func TestStory(t *testing.T) {
 			"ada (user) is talking over chat, profile work: tidy up (round R)"},
 		{tell(agent, events.CallDecided{Call: call, Step: 3, Tool: events.ToolKey{Name: "file.delete"}, Arguments: events.Arguments{Text: events.Plain(`{"path":"a"}`)}, Verdict: events.Stage, Reason: "a person must"}),
 			`step 3: file.delete {"path":"a"} -> stage: a person must`},
-		{tell(anna, events.ReviewApproved{Review: review, Call: call}), "anna approved step 3, file.delete,"},
+		{tell(anna, events.ReviewApproved{Review: review, Call: call}), "anna approved step 3, file.delete"},
 		{tell(anna, events.CallReleased{Call: call}), "step 3, file.delete, goes on, as anna has approved"},
 		{tell(agent, events.CallCompleted{Call: call, Status: events.StatusOK, Duration: 1500, Result: events.Result{Size: 2, Preview: events.Plain("{}")}}),
 			"step 3, file.delete, ended: ok, after 1.5ms {}"},
@@ -50,6 +50,51 @@ func TestStory(t *testing.T) {
 	long := tell(agent, events.CallDecided{Step: 5, Tool: events.ToolKey{Name: "x"}, Arguments: events.Arguments{Text: events.Plain(strings.Repeat("ä", 500))}, Verdict: events.Allow})
 	if len(long) > 300 || !strings.Contains(long, "…") {
 		t.Errorf("a line of %d bytes", len(long))
+	}
+}
+
+// A story of a round has all that names it, and what a person decided about its calls,
+// which names the call alone.
+func TestRoundOfStory(t *testing.T) {
+	const mine, other = events.RoundID("R1"), events.RoundID("R2")
+	s := replay.NewSelector(replay.Filter{Round: mine})
+	s.RoundOfCall = func(c events.CallID) events.RoundID {
+		if c == "known" {
+			return mine
+		}
+		return ""
+	}
+	for _, row := range []struct { // in the order of the book
+		name string
+		e    events.Event
+		want bool
+	}{
+		{"begun", events.RoundBegun{Round: mine}, true},
+		{"another begun", events.RoundBegun{Round: other}, false},
+		{"a profile that became the default", events.ProfileDefaulted{Round: mine}, true},
+		{"decided", events.CallDecided{Call: "C1", Round: mine, Verdict: events.Stage}, true},
+		{"of another decided", events.CallDecided{Call: "C9", Round: other}, false},
+		{"asked for", events.ReviewRequested{Call: "C1", Round: mine}, true},
+		{"of another asked for", events.ReviewRequested{Call: "C2", Round: other}, false},
+		{"of another approved", events.ReviewApproved{Call: "C2"}, false},
+		{"approved", events.ReviewApproved{Call: "C1"}, true},
+		{"released", events.CallReleased{Call: "C1", Round: mine}, true},
+		{"asked for, 2", events.ReviewRequested{Call: "C3", Round: mine}, true},
+		{"refused", events.ReviewRefused{Call: "C3"}, true},
+		{"asked for, 3", events.ReviewRequested{Call: "C4", Round: mine}, true},
+		{"expired", events.ReviewExpired{Call: "C4"}, true},
+		{"cancelled, asked for before the story", events.ReviewCancelled{Call: "known"}, true},
+		{"approved, of nobody knows what", events.ReviewApproved{Call: "unknown"}, false},
+		{"completed", events.CallCompleted{Call: "C1", Round: mine}, true},
+		{"tainted", events.RoundTainted{Round: mine}, true},
+		{"usage", events.UsageRecorded{Round: mine}, true},
+		{"usage of another", events.UsageRecorded{Round: other}, false},
+		{"ended", events.RoundEnded{Round: mine}, true},
+		{"of the engine", events.EngineStarted{}, false},
+	} {
+		if got := s.Wants(events.Recorded{Draft: eventstest.Draft(1, "alice", row.e), Seq: 1}); got != row.want {
+			t.Errorf("%s: %t", row.name, got)
+		}
 	}
 }
 
@@ -67,7 +112,6 @@ func TestFilter(t *testing.T) {
 			}
 		}
 		add("agent", func() bool { f.Agent = "alice"; return d.Agent == "alice" })
-		add("round", func() bool { f.Round = eventstest.ID[events.RoundID](3); return replay.RoundOf(d.Event) == f.Round })
 		add("since", func() bool {
 			f.Since = d.Time + events.Instant(rapid.IntRange(-1, 1).Draw(rt, "d"))
 			return d.Time >= f.Since
@@ -78,7 +122,7 @@ func TestFilter(t *testing.T) {
 		})
 		add("from", func() bool { f.From = events.Seq(rapid.IntRange(1, 9).Draw(rt, "n")); return r.Seq >= f.From })
 		add("to", func() bool { f.To = events.Seq(rapid.IntRange(1, 9).Draw(rt, "n")); return r.Seq <= f.To })
-		if f.Wants(r) != want {
+		if replay.NewSelector(f).Wants(r) != want {
 			rt.Errorf("%+v of %+v: %t", f, r, !want)
 		}
 	})
