@@ -331,7 +331,7 @@ func (f AuditFilter) list(r Reader, visits int) (list, error) {
 
 func (f AuditFilter) wants(row AuditRow) bool {
 	return (f.Agent == "" || row.Agent == f.Agent) &&
-		(f.Tool == "" || row.Tool.Name == f.Tool || toolName(row.Tool) == f.Tool) &&
+		(f.Tool == "" || row.Tool.Name == f.Tool || toolName(row.Tool) == f.Tool || f.Tool == Other && !row.ToolKnown) &&
 		(f.Status == "" || row.State() == f.Status) &&
 		(f.Verdict == "" || row.Verdict == f.Verdict) &&
 		(f.Layer == "" || row.Layer == f.Layer) &&

@@ -133,7 +133,7 @@ func outcomeOf(r AuditRow) fields {
 // the filter may mean one or the other. It is nil where the filter is of no group.
 func (f CallFilter) narrowest() []fields {
 	switch {
-	case f.Tool != "":
+	case f.Tool != "" && f.Tool != Other: // which have no name in common
 		of := []fields{{fieldsTool, []string{f.Tool, ""}}}
 		if owner, name, ok := strings.Cut(f.Tool, "/"); ok {
 			of = append(of, fields{fieldsTool, []string{name, owner}})

@@ -429,7 +429,7 @@ func hasFields(f projections.CallFilter, r projections.AuditRow) bool {
 }
 
 func fits(f projections.AuditFilter, r projections.AuditRow) bool {
-	tool := f.Tool == "" || r.Tool.Name == f.Tool || r.Tool.Owner+"/"+r.Tool.Name == f.Tool
+	tool := f.Tool == "" || r.Tool.Name == f.Tool || r.Tool.Owner+"/"+r.Tool.Name == f.Tool || f.Tool == "other" && !r.ToolKnown
 	round := f.Round == "" || r.Round == f.Round && r.Step > 0
 	return tool && round && hasFields(f.CallFilter, r) && r.Seq > f.After && (f.Before == 0 || r.Seq < f.Before)
 }

@@ -134,6 +134,7 @@ func (a *App) root() *cobra.Command {
 		root.AddCommand(c)
 	}
 	strictDefaults(root)
+	completeNoFiles(root)
 	return root
 }
 

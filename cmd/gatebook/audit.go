@@ -106,8 +106,7 @@ func (a *App) auditFlags(cmd *cobra.Command, f *auditFlags) {
 	a.completeFlag(cmd, "channel", channelsOf)
 	a.completeFlag(cmd, "profile", profilesOf)
 	a.completeFlag(cmd, "role", rolesOf)
-	_ = cmd.RegisterFlagCompletionFunc("by", completeFields)
-	completeNothing(cmd, "round", "since", "until", "limit", "before", "after")
+	_ = cmd.RegisterFlagCompletionFunc("by", completeList(projections.Fields()))
 }
 
 // noneEmpty is about filters that were given and say nothing: a variable of a script
@@ -215,6 +214,9 @@ func (a *App) totals(ctx context.Context, c *client, q people.TotalsRequest) err
 	}
 	if all.Calls == 0 {
 		a.sayNone(ctx, c, "calls", q.Agent)
+		if q.Tool != "" && q.Tool != projections.Other {
+			fmt.Fprintf(a.Err, "gatebook: calls of a tool that is not known are counted as --tool %s, whatever it was called\n", projections.Other)
+		}
 	}
 	if a.flags.json {
 		return a.printJSON(all)
@@ -363,10 +365,29 @@ func (a *App) moment(flag, s string) (events.Instant, error) {
 	if t, err := time.ParseInLocation(time.DateOnly, s, a.zone()); err == nil {
 		return events.InstantOf(t), nil
 	}
+	if t, ok := a.printed(s); ok {
+		return events.InstantOf(t), nil
+	}
 	if d, ok := ago(s); ok {
 		return events.InstantOf(a.Now().Add(-d)), nil
 	}
 	return 0, fmt.Errorf(`--%s %s: want a time such as 2026-01-31T08:00:00Z, a date, or a while ago such as 30m, "2h ago", 3d`, flag, events.Quote(s))
+}
+
+// printed reads a time as lists print it, with or without its zone, which is the person's
+// or UTC.
+func (a *App) printed(s string) (time.Time, bool) {
+	const layout = "2006-01-02 15:04:05"
+	zone := a.zone()
+	text, utc := strings.CutSuffix(s, " UTC")
+	if utc {
+		zone = time.UTC
+	}
+	if t, err := time.ParseInLocation(layout, text, zone); err == nil {
+		return t, true
+	}
+	t, err := time.ParseInLocation(layout+" MST", s, zone)
+	return t, err == nil && t.Format("MST") == t.In(zone).Format("MST") && t.Location() == zone
 }
 
 // ago reads a duration that is not negative; "3d" is 72 hours.

@@ -44,6 +44,11 @@ func (a *App) follow(ctx context.Context, c *client, q people.AuditRequest, opt 
 		err := c.ask(ctx, "audit", q, &page)
 		return page, err
 	}
+	if q.Agent != "" {
+		if _, found, err := findAgent(ctx, c, q.Agent); err == nil && !found {
+			fmt.Fprintf(a.Err, "gatebook: there is no agent %s that you may see; this waits for one\n", q.Agent)
+		}
+	}
 	news, err := subscribe(ctx, c, q.Agent)
 	if err == nil {
 		err = f.first(opt.limit)

@@ -6,11 +6,11 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"gatebook/handlers/tools/workspace"
 	"gatebook/infra/config"
 	"gatebook/policy"
-	"gatebook/projections"
 )
 
 // Words of the catalog file for the shell to complete.
@@ -76,24 +76,34 @@ func (a *App) completeFlag(cmd *cobra.Command, flag string, words func(policy.Ca
 	})
 }
 
-// completeNothing keeps the shell from offering the names of files for flags that
-// take none.
-func completeNothing(cmd *cobra.Command, flags ...string) {
-	for _, flag := range flags {
-		_ = cmd.RegisterFlagCompletionFunc(flag, cobra.NoFileCompletions)
+// completeNoFiles keeps the shell from offering the names of files where none is meant:
+// for arguments, and for flags of a command that say nothing themselves.
+func completeNoFiles(root *cobra.Command) {
+	for _, cmd := range root.Commands() {
+		if cmd.ValidArgsFunction == nil && cmd.Name() != "check" {
+			cmd.ValidArgsFunction = cobra.NoFileCompletions
+		}
+		cmd.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
+			if _, own := cmd.GetFlagCompletionFunc(f.Name); !own && f.Name != "cpuprofile" {
+				_ = cmd.RegisterFlagCompletionFunc(f.Name, cobra.NoFileCompletions)
+			}
+		})
+		completeNoFiles(cmd)
 	}
 }
 
-// completeFields offers what is not in the list yet.
-func completeFields(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
-	at := strings.LastIndexByte(typed, ',') + 1
-	var words []string
-	for _, f := range projections.Fields() {
-		if !slices.Contains(strings.Split(typed[:at], ","), string(f)) {
-			words = append(words, typed[:at]+string(f))
+// completeList offers words for a list with commas, but those that are in it already.
+func completeList[W ~string](words []W) cobra.CompletionFunc {
+	return func(_ *cobra.Command, _ []string, typed string) ([]string, cobra.ShellCompDirective) {
+		at := strings.LastIndexByte(typed, ',') + 1
+		var more []string
+		for _, w := range words {
+			if !slices.Contains(strings.Split(typed[:at], ","), string(w)) {
+				more = append(more, typed[:at]+string(w))
+			}
 		}
+		return more, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 	}
-	return words, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 }
 
 // words reads the catalog file; a file that is missing or broken is empty.

@@ -56,6 +56,12 @@ func (a *App) sayNone(ctx context.Context, c *client, what string, agent events.
 	fmt.Fprintln(a.Err, "gatebook: "+why)
 }
 
+// firstLine is what stands before the stack of a library's error.
+func firstLine(s string) string {
+	line, _, _ := strings.Cut(s, "\n")
+	return line
+}
+
 // when prints a time in the person's zone, or UTC.
 func (a *App) when(i events.Instant) string {
 	if i == 0 {

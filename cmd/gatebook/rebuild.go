@@ -71,27 +71,23 @@ func (a *App) sayRebuilt(r rebuilt) error {
 	}
 	switch {
 	case r.Compared && !r.Equal:
-		return &integrity.Damage{Reason: "the old views were not what the book says (" + r.Why + "); the new ones are in use, the old ones are kept in " + r.Kept}
+		return &integrity.Damage{Reason: "the old views were not what the book says (" + firstLine(r.Why) + "); the new ones are in use, the old ones are kept in " + r.Kept}
 	case !r.Equal && r.Why != "":
-		fmt.Fprintf(a.Err, "gatebook: the old views could not be compared (%s); the new ones are in use, the old ones are kept\n", events.Escape(r.Why))
+		kept := "the old ones are kept in " + r.Kept
+		if r.Kept == "" {
+			kept = "there are no old ones"
+		}
+		fmt.Fprintf(a.Err, "gatebook: the old views could not be compared (%s); the new ones are in use, %s\n", events.Escape(firstLine(r.Why)), kept)
 	}
 	return nil
 }
 
 // rebuild builds new views beside the old ones, compares, and switches.
 func (n *node) rebuild(ctx context.Context) (r rebuilt, err error) {
-	dir := n.cfg.dir
-	n.stores = &stores{dir: dir}
-	s := n.stores
-	if s.incarnation, err = dir.ReadIncarnation(); err != nil {
+	if _, err := n.openBookAlone(ctx); err != nil {
 		return r, err
 	}
-	if s.head, err = headOf(dir); err != nil {
-		return r, err
-	}
-	if err := s.openLog(ctx, n.bus, false); err != nil {
-		return r, err
-	}
+	dir, s := n.cfg.dir, n.stores
 	if err := removeUnfinished(dir); err != nil {
 		return r, err
 	}

@@ -35,6 +35,9 @@ zone, the last seven where --since and --until do not say others.
   gatebook receipts --by agent,day --since 2026-01-01`,
 		Args: args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := noneEmpty(cmd); err != nil {
+				return usageError{err}
+			}
 			if sums != (sumFlags{}) {
 				return a.receiptSums(cmd, sums, agent)
 			}
@@ -60,6 +63,7 @@ zone, the last seven where --since and --until do not say others.
 	f.StringVar(&sums.since, "since", "", "with --by: reported at this time or later")
 	f.StringVar(&sums.until, "until", "", "with --by: reported before this time")
 	a.completeFlag(cmd, "agent", agentsOf)
+	_ = cmd.RegisterFlagCompletionFunc("by", completeList(sumFields))
 	return cmd
 }
 

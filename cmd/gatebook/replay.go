@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -38,14 +39,19 @@ a minute in a second. With --json each line is an event as it is stored.
 		Args: args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			filter, err := a.replayFilter(f)
-			if err != nil {
+			if err = errors.Join(noneEmpty(cmd), err); err != nil {
 				return usageError{err}
 			}
+			ctx := cmd.Context()
 			if f.stopped {
-				return a.replayStopped(cmd.Context(), filter, a.teller(cmd.Context(), replay.NewSelector(filter).Wants, f.speed))
+				err = a.replayStopped(ctx, filter, f.speed)
+			} else {
+				err = a.replayRunning(ctx, filter, f.speed)
 			}
-			all := func(events.Recorded) bool { return true } // that the engine sends
-			return a.replayRunning(cmd.Context(), filter, a.teller(cmd.Context(), all, f.speed))
+			if errors.Is(err, context.Canceled) && ctx.Err() != nil {
+				return nil // Ctrl-C
+			}
+			return err
 		},
 	}
 	g := cmd.Flags()
@@ -82,7 +88,7 @@ func (a *App) replayFilter(f replayFlags) (replay.Filter, error) {
 		errs = append(errs, errors.New("--since is not before --until: nothing can lie between"))
 	case f.to != 0 && f.from > f.to:
 		errs = append(errs, errors.New("--from-seq is behind --to-seq: nothing can lie between"))
-	case f.speed < 0:
+	case f.speed < 0 || math.IsNaN(f.speed) || math.IsInf(f.speed, 0):
 		errs = append(errs, errors.New("--speed: want 0 or more"))
 	}
 	return filter, errors.Join(errs...)
@@ -91,34 +97,56 @@ func (a *App) replayFilter(f replayFlags) (replay.Filter, error) {
 // maxPause is the longest wait between two lines, whatever the speed.
 const maxPause = 5 * time.Second
 
-// teller prints the events that are wanted, paced.
-func (a *App) teller(ctx context.Context, wants func(events.Recorded) bool, speed float64) func(events.Record) error {
-	teller := replay.NewTeller()
-	var last events.Instant
-	return func(record events.Record) error {
-		rec, err := events.Decode(record)
-		if err != nil {
-			return &integrity.Damage{Seq: record.Seq, Reason: err.Error()}
+// story prints events of which it is asked to tell, paced.
+type story struct {
+	app    *App
+	teller *replay.Teller
+	wants  func(events.Recorded) bool
+	// call, where not nil, says what a call was whose decision was not told.
+	call  func(context.Context, events.CallID) (step int64, tool string, found bool)
+	speed float64
+	last  events.Instant
+	lines int
+}
+
+func (a *App) story(wants func(events.Recorded) bool, speed float64) *story {
+	return &story{app: a, teller: replay.NewTeller(), wants: wants, speed: speed}
+}
+
+func (s *story) tell(ctx context.Context, record events.Record) error {
+	rec, err := events.Decode(record)
+	if err != nil {
+		return &integrity.Damage{Seq: record.Seq, Reason: err.Error()}
+	}
+	wanted := s.wants(rec)
+	if lacks := s.teller.Lacks(rec.Event); wanted && lacks != "" && s.call != nil && !s.app.flags.json {
+		if step, tool, found := s.call(ctx, lacks); found {
+			s.teller.Learn(lacks, step, tool)
 		}
-		line := teller.Tell(rec)
-		if !wants(rec) {
-			return nil
-		}
-		if err := pace(ctx, rec.Time.Sub(last), speed, last != 0); err != nil {
-			return err
-		}
-		last = rec.Time
-		if a.flags.json {
-			raw, err := json.Marshal(people.EventDetail{Seq: record.Seq, Subject: record.Subject, Event: record.Body})
-			if err != nil {
-				return err
-			}
-			_, err = fmt.Fprintf(a.Out, "%s\n", raw)
-			return err
-		}
-		_, err = fmt.Fprintf(a.Out, "%6d  %s  %-10s  %s\n", line.Seq, a.when(line.Time), orDash(string(line.Agent)), events.Escape(line.Text))
+	}
+	line := s.teller.Tell(rec)
+	if !wanted {
+		return nil
+	}
+	if err := pace(ctx, rec.Time.Sub(s.last), s.speed, s.last != 0); err != nil {
 		return err
 	}
+	s.last = rec.Time
+	s.lines++
+	return s.app.tell(record, line)
+}
+
+func (a *App) tell(record events.Record, line replay.Line) error {
+	if a.flags.json {
+		raw, err := json.Marshal(people.EventDetail{Seq: record.Seq, Subject: record.Subject, Event: record.Body})
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintf(a.Out, "%s\n", raw)
+		return err
+	}
+	_, err := fmt.Fprintf(a.Out, "%6d  %s  %-10s  %s\n", line.Seq, a.when(line.Time), orDash(string(line.Agent)), events.Escape(line.Text))
+	return err
 }
 
 // pace waits as long as it took, at that speed.
@@ -138,22 +166,29 @@ func pace(ctx context.Context, passed time.Duration, speed float64, wanted bool)
 
 // replayRunning asks the engine for one piece of the book after the other, as it is
 // when the last one comes.
-func (a *App) replayRunning(ctx context.Context, f replay.Filter, tell func(events.Record) error) error {
+func (a *App) replayRunning(ctx context.Context, f replay.Filter, speed float64) error {
 	c, err := a.reader("view")
+	if errors.Is(err, errUnreachable) {
+		return fmt.Errorf("%w; replay --stopped reads the folder without an engine", err)
+	}
 	if err != nil {
 		return err
 	}
 	defer c.close()
+	story := a.story(func(events.Recorded) bool { return true }, speed) // that the engine sends
+	story.call = func(ctx context.Context, id events.CallID) (int64, string, bool) {
+		var row people.CallDetail
+		err := c.ask(ctx, "call", people.CallRequest{Call: id}, &row)
+		return row.Step, row.Tool, err == nil
+	}
 	q := people.BookRequest{From: f.From, To: f.To, Agent: f.Agent, Round: f.Round, Since: f.Since, Until: f.Until}
-	told := 0
 	for {
 		var piece people.BookAnswer
 		if err := c.ask(ctx, "book", q, &piece); err != nil {
 			return err
 		}
 		for _, e := range piece.Events {
-			told++
-			if err := tell(events.Record{Seq: e.Seq, Subject: e.Subject, Body: e.Event}); err != nil {
+			if err := story.tell(ctx, events.Record{Seq: e.Seq, Subject: e.Subject, Body: e.Event}); err != nil {
 				return err
 			}
 		}
@@ -162,7 +197,7 @@ func (a *App) replayRunning(ctx context.Context, f replay.Filter, tell func(even
 		}
 		q.From = piece.Next
 	}
-	if told == 0 && !a.flags.json {
+	if story.lines == 0 && !a.flags.json {
 		a.sayNone(ctx, c, "events", f.Agent)
 	}
 	return nil
@@ -171,36 +206,44 @@ func (a *App) replayRunning(ctx context.Context, f replay.Filter, tell func(even
 // replayStopped reads the book of a folder that no engine runs on, and no view: what can
 // be read of a damaged one is told first. The calls before the first event that is wanted
 // are read too: their ends may be wanted.
-func (a *App) replayStopped(ctx context.Context, f replay.Filter, tell func(events.Record) error) error {
+func (a *App) replayStopped(ctx context.Context, f replay.Filter, speed float64) error {
 	return a.stopped(func(n *node) error {
-		var err error
-		n.stores = &stores{dir: n.cfg.dir}
-		s := n.stores
-		if s.incarnation, err = s.dir.ReadIncarnation(); err != nil {
+		head, err := n.openBookAlone(ctx)
+		if err != nil {
 			return err
 		}
-		if s.head, err = headOf(s.dir); err != nil {
-			return err
-		}
-		if err := s.openLog(ctx, n.bus, false); err != nil {
-			return err
-		}
-		last := events.Seq(0)
-		for record, err := range s.book().Read(ctx, 1) {
+		story, last := a.story(replay.NewSelector(f).Wants, speed), events.Seq(0)
+		for record, err := range n.stores.book().Read(ctx, 1) {
 			if err != nil {
 				return fmt.Errorf("the book cannot be read behind event %d: %w", last, err)
 			}
 			if f.To != 0 && record.Seq > f.To {
-				return nil
+				break
 			}
-			if err := tell(record); err != nil {
+			if err := story.tell(ctx, record); err != nil {
 				return err
 			}
 			last = record.Seq
 		}
-		if last < s.head.Size {
-			return &integrity.Damage{Seq: last + 1, Reason: fmt.Sprintf("the book ends at event %d; the engine has seen %d", last, s.head.Size)}
+		if last < head.Size && (f.To == 0 || last < f.To) {
+			return &integrity.Damage{Seq: last + 1, Reason: fmt.Sprintf("the book ends at event %d; the engine has seen %d", last, head.Size)}
+		}
+		if story.lines == 0 && !a.flags.json {
+			fmt.Fprintln(a.Err, "gatebook: no events match")
 		}
 		return nil
 	})
+}
+
+// openBookAlone opens the book without views, and gives what it must extend.
+func (n *node) openBookAlone(ctx context.Context) (head integrity.Head, err error) {
+	s := &stores{dir: n.cfg.dir}
+	n.stores = s
+	if s.incarnation, err = s.dir.ReadIncarnation(); err != nil {
+		return head, err
+	}
+	if s.head, err = headOf(s.dir); err != nil {
+		return head, err
+	}
+	return s.head, s.openLog(ctx, n.bus, false)
 }

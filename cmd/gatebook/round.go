@@ -344,6 +344,9 @@ func (a *App) roundListCommand() *cobra.Command {
   gatebook round list --agent alice --open`,
 		Args: args(cobra.NoArgs),
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := noneEmpty(cmd); err != nil {
+				return usageError{err}
+			}
 			if agent != "" {
 				var err error
 				if q.Agent, err = agentFlag(agent); err != nil {

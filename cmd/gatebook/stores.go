@@ -286,7 +286,7 @@ func useViews(dir *datadir.Dir, folder string) error {
 
 func viewsOptions(cfg nodeConfig) pebblekv.Options {
 	return pebblekv.Options{
-		Log:  func(line string) { cfg.log("warn", "views: "+line) },
+		Log:  func(text string) { cfg.log("warn", "views: "+firstLine(text)) },
 		Full: func() { untilSpace(cfg.stop, cfg.dir) },
 		Room: func() bool { return room(cfg.dir) == nil },
 	}

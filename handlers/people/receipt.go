@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/go-json-experiment/json"
+
 	"gatebook/events"
 	"gatebook/policy"
 	"gatebook/projections"
@@ -190,6 +192,20 @@ func stepOf(row projections.AuditRow) Step {
 	}
 	if row.Paths != "" {
 		s.Paths = strings.Split(row.Paths, "\n")
+	} else if at := found(row); at != "" {
+		s.Paths = []string{at}
 	}
 	return s
+}
+
+// found is the path that a call found which no argument names, as its result says; empty
+// where what is kept of the result does not say it.
+func found(row projections.AuditRow) string {
+	var result struct {
+		Path string `json:"path"`
+	}
+	if !policy.FindsPaths(row.Tool) || json.Unmarshal([]byte(row.Result.Preview.Text), &result) != nil {
+		return ""
+	}
+	return result.Path
 }

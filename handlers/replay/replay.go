@@ -131,6 +131,32 @@ type told struct {
 	tool string
 }
 
+// Lacks is the call that the line of the event is about, where the teller has not told its
+// decision; empty where there is none, or it has.
+func (t *Teller) Lacks(e events.Event) events.CallID {
+	call := decidedBy(e)
+	switch e := e.(type) {
+	case events.CallReleased:
+		call = e.Call
+	case events.CallCompleted:
+		call = e.Call
+	case events.ReviewRequested:
+		call = e.Call
+	}
+	if _, told := t.calls[call]; told {
+		return ""
+	}
+	return call
+}
+
+// Learn says what a call that [Teller.Lacks] named was: its place in its round, and the
+// name of its tool.
+func (t *Teller) Learn(call events.CallID, step int64, tool string) {
+	if len(t.calls) < maxCalls {
+		t.calls[call] = told{step, tool}
+	}
+}
+
 // NewTeller begins a story.
 func NewTeller() *Teller { return &Teller{calls: map[events.CallID]told{}} }
 
@@ -311,14 +337,24 @@ func ofAgents(r events.Recorded) string {
 	case events.TrashDecided:
 		return condemned(e)
 	case events.TrashEmptied:
-		return fmt.Sprintf("%d entries of its trash are gone for good, %d bytes%s", e.Entries, e.Bytes, because(e.Error))
+		return fmt.Sprintf("%s of its trash are gone for good, %d bytes%s", entries(e.Entries), e.Bytes, because(e.Error))
 	}
 	return ""
 }
 
+func entries(n int64) string {
+	if n == 1 {
+		return "1 entry"
+	}
+	return fmt.Sprintf("%d entries", n)
+}
+
 func condemned(e events.TrashDecided) string {
-	text := fmt.Sprintf("%d entries of its trash go for good, %d bytes", e.Entries, e.Bytes)
-	if e.First != "" {
+	text := fmt.Sprintf("%s of its trash go for good, %d bytes", entries(e.Entries), e.Bytes)
+	switch {
+	case e.First != "" && e.First == e.Last:
+		text += fmt.Sprintf(", of the call %s", e.First)
+	case e.First != "":
 		text += fmt.Sprintf(", of the calls from %s to %s", e.First, e.Last)
 	}
 	for _, why := range []struct {
