@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -65,9 +64,12 @@ func (a *App) sayRebuilt(r rebuilt) error {
 		}
 	} else {
 		fmt.Fprintf(a.Out, "%d events in %s, %d a second; root %s\n", r.Events, took(r.Duration), r.PerSecond, r.Root)
-		if r.Equal {
+		if r.Equal && r.Trouble == "" {
 			fmt.Fprintln(a.Out, "the old views were equal and are deleted; the new ones are in use")
 		}
+	}
+	if r.Trouble != "" {
+		fmt.Fprintf(a.Err, "gatebook: warning: the new views are in use, and the old ones may still be there: %s\n", events.Escape(firstLine(r.Trouble)))
 	}
 	switch {
 	case r.Compared && !r.Equal:
@@ -95,11 +97,11 @@ func (n *node) rebuild(ctx context.Context) (r rebuilt, err error) {
 		return r, err
 	}
 	s.fresh = true // until it is adopted, close removes it
-	begun := time.Now()
-	if err := s.catchUp(ctx, n.cfg); err != nil {
+	took, err := s.catchUp(ctx, n.cfg)
+	if err != nil {
 		return r, err
 	}
-	if r, err = s.measured(events.MicrosOf(time.Since(begun))); err != nil {
+	if r, err = s.measured(events.MicrosOf(took)); err != nil {
 		return r, err
 	}
 	old, err := n.compareOld(ctx, &r)
@@ -115,7 +117,10 @@ func (n *node) rebuild(ctx context.Context) (r rebuilt, err error) {
 		return r, err
 	}
 	if r.Equal {
-		return r, removeViews(old)
+		if err := removeViews(old); err != nil {
+			r.Trouble = err.Error()
+		}
+		return r, nil
 	}
 	if old != "" {
 		r.Kept = old

@@ -62,7 +62,8 @@ func exchangePointer(dir *datadir.Dir, former, next string, forget bool) error {
 		// It may have been written all the same.
 		return errors.Join(err, useViews(dir, former), os.RemoveAll(unfinished(former)))
 	}
-	return os.Remove(unfinished(next))
+	_ = os.Remove(unfinished(next)) // next is in use; what is left of this the next start removes
+	return nil
 }
 
 // lookAgain is how often a command looks how far a rebuild is.

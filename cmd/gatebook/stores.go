@@ -71,11 +71,11 @@ func openStores(ctx context.Context, cfg nodeConfig, b *bus) (_ *stores, err err
 	if err := s.openLog(ctx, b, s.head.Size == 0 && empty); err != nil {
 		return nil, err
 	}
-	err = s.catchUp(ctx, cfg)
+	_, err = s.catchUp(ctx, cfg)
 	if errors.Is(err, projections.ErrStore) && !s.fresh {
 		// They open, but rows are missing or do not decode.
 		if err = s.replaceViews(cfg, err); err == nil {
-			err = s.catchUp(ctx, cfg)
+			_, err = s.catchUp(ctx, cfg)
 		}
 	}
 	if err != nil {
@@ -126,17 +126,20 @@ func (s *stores) openLog(ctx context.Context, b *bus, fresh bool) error {
 }
 
 // catchUp compares, folds, and compares the tree with the head: before the fold
-// where the views have come so far, so that a start that is refused folds nothing.
-func (s *stores) catchUp(ctx context.Context, cfg nodeConfig) error {
+// where the views have come so far, so that a start that is refused folds nothing. It
+// says how long the fold alone took.
+func (s *stores) catchUp(ctx context.Context, cfg nodeConfig) (took time.Duration, err error) {
 	if err := s.compare(ctx, cfg); err != nil {
-		return err
+		return 0, err
 	}
+	begun := time.Now()
 	if err := fold(ctx, s.book(), s.views, cfg.progress); err != nil {
-		return err
+		return 0, err
 	}
+	took = time.Since(begun)
 	snap := s.views.Snapshot()
 	defer snap.Close()
-	return integrity.CheckRoot(snap, s.head)
+	return took, integrity.CheckRoot(snap, s.head)
 }
 
 // compare is the check of a start, before anything is folded.

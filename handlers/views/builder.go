@@ -56,7 +56,8 @@ type Building struct {
 	Forget func(former string) error
 }
 
-// Rebuilt is the answer of a rebuild. The duration is of the fold alone.
+// Rebuilt is the answer of a rebuild. The duration is of the fold alone, up to the event
+// that the book held when it began; PerSecond is how fast that was.
 type Rebuilt struct {
 	Events      events.Seq    `json:"events"`
 	Duration    events.Micros `json:"duration_us"`
@@ -71,6 +72,9 @@ type Rebuilt struct {
 	Compared bool   `json:"compared"`
 	Kept     string `json:"kept,omitzero"`
 	Why      string `json:"why,omitzero"`
+	// Trouble is what went wrong with the old views once the new ones were in use: they
+	// may still be there.
+	Trouble string `json:"trouble,omitzero"`
 }
 
 // What a builder is at.

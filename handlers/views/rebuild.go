@@ -46,10 +46,14 @@ func (b *Builder) rebuild(ctx context.Context) (r Rebuilt, err error) {
 		return r, err
 	}
 	took := events.MicrosOf(b.cfg.Now().Sub(begun))
+	folded, err := checkpoint(views.Store)
+	if err != nil {
+		return r, err
+	}
 	if r, err = b.compare(ctx, views.Store, head); err != nil {
 		return r, err
 	}
-	r.Duration, r.PerSecond, r.Views = took, int64(r.Events)*1_000_000/max(1, int64(took)), views.Name
+	r.Duration, r.PerSecond, r.Views = took, int64(folded)*1_000_000/max(1, int64(took)), views.Name
 	behind, err := b.follow(ctx, views.Store)
 	if err != nil {
 		return r, err
@@ -62,7 +66,10 @@ func (b *Builder) rebuild(ctx context.Context) (r Rebuilt, err error) {
 		return r, err
 	}
 	adopted = true
-	return r, b.retire(ctx, views, old, former, &r)
+	if err := b.retire(ctx, views, old, former, &r); err != nil {
+		r.Trouble = err.Error()
+	}
+	return r, nil
 }
 
 // follow folds until the views are few events behind those in use, and gives how
@@ -111,7 +118,7 @@ func (b *Builder) fold(ctx context.Context, store projections.Store, last events
 		return &integrity.Damage{Seq: bad.Seq, Reason: bad.Error()}
 	case errors.Is(err, events.ErrGap), errors.Is(err, projections.ErrOrder):
 		return &integrity.Damage{Reason: err.Error()}
-	case errors.Is(err, context.Canceled):
+	case errors.Is(err, context.Canceled), err == nil && ctx.Err() != nil: // behind its last event, too
 		return context.Cause(ctx)
 	}
 	return err
@@ -150,7 +157,7 @@ func (b *Builder) compare(ctx context.Context, store projections.Store, head int
 	if r.Fingerprint, r.Rows, err = rebuild.Fingerprint(interruptible{snap, ctx}); err != nil {
 		return r, err
 	}
-	b.at(Checking, state.Seq/2, state.Seq)
+	b.at(Checking, state.Seq/2, state.Seq) // one of two passes is done
 	sum, rows, err := rebuild.Fingerprint(interruptible{old, ctx})
 	if ctx.Err() != nil {
 		return r, context.Cause(ctx)
