@@ -6,6 +6,8 @@ import (
 
 	"gatebook/events"
 	"gatebook/handlers/engine"
+	"gatebook/policy"
+	"gatebook/policy/usage"
 )
 
 // jumps lists the clock.jumped events of the book.
@@ -162,6 +164,43 @@ func TestGone(t *testing.T) {
 	}
 	if _, ok := h.roundEnd(other.Round); ok {
 		t.Error("a round that nobody attached to cannot be gone")
+	}
+	h.close()
+}
+
+// A day after a round's end nothing changes what is recorded of its messages, also not a
+// report in a later round.
+func TestUsageIsFinal(t *testing.T) {
+	h := newHouse(t)
+	h.start()
+	report := func(r engine.RoundAnswer, handle string, output int64) any {
+		return h.ask(func(a engine.Answer) engine.Command {
+			return &engine.RecordUsage{Answer: a, Report: usage.Report{
+				Agent: "alice", Round: r.Round, HandleHash: hashOf(handle), Message: "m",
+				Tokens: events.Tokens{Output: events.AmountOf(output)},
+			}}
+		})
+	}
+	recorded := func(v any) {
+		t.Helper()
+		if _, ok := v.(engine.UsageAnswer); !ok {
+			t.Errorf("answered %+v", v)
+		}
+	}
+	one := h.begin("one")
+	recorded(report(one, "one", 1))
+	v := h.end(one.Round, "one")
+	if _, ok := v.(engine.RoundAnswer); !ok {
+		t.Fatalf("end: %+v", v)
+	}
+	h.clock.pass(usage.Late)
+	two := h.begin("two")
+	recorded(report(two, "two", 2))
+	h.clock.pass(time.Second)
+	v = report(two, "two", 3)
+	no, ok := v.(engine.Refused)
+	if !ok || no.Error.Code != string(policy.CodeRoundEnded) || no.Error.Round != one.Round {
+		t.Errorf("after more than a day: %+v", v)
 	}
 	h.close()
 }

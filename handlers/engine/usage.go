@@ -56,7 +56,7 @@ func usageFacts(r projections.Reader, round projections.RoundRow, message string
 	}
 	first, _, err := projections.RoundByID(r, same.Round)
 	f.Same = usage.Recorded{
-		Round: same.Round, Channel: first.Channel, Model: same.Model, Tokens: same.Tokens(), Source: same.Source,
+		Round: same.Round, Ended: first.Ended, Channel: first.Channel, Model: same.Model, Tokens: same.Tokens(), Source: same.Source,
 	}
 	return same, f, err
 }

@@ -53,6 +53,7 @@ type Facts struct {
 // Recorded is what is recorded of a message.
 type Recorded struct {
 	Round   events.RoundID
+	Ended   events.Instant   // when the round ended; 0 while it is open
 	Channel events.ChannelID // that began the round
 	Model   string
 	Tokens  events.Tokens
@@ -80,6 +81,10 @@ func Record(c *policy.Compiled, r Report, f Facts, now events.Instant) Decision 
 	if f.Same.Round != "" {
 		if f.Same.Model == out.Model && f.Same.Tokens == out.Tokens && f.Same.Source == out.Source {
 			return Decision{}
+		}
+		// What is recorded of that round is as final as a report of its own would be late.
+		if f.Same.Ended != 0 && now.Sub(f.Same.Ended) > Late {
+			return Decision{Refusal: tooLate(f.Same.Round)}
 		}
 		out.Round = f.Same.Round
 	}
@@ -121,10 +126,14 @@ func checkRound(r Report, round policy.RoundFacts, now events.Instant) *policy.R
 	case !mine || round.Round != r.Round:
 		return refuse(policy.CodeNoRound, "you have no round of this id and handle")
 	case !round.Open && now.Sub(round.Ended) > Late:
-		return &policy.Refusal{Code: policy.CodeRoundEnded, Round: round.Round,
-			Reason: "the round " + string(round.Round) + " ended more than a day ago; its usage is not taken any more"}
+		return tooLate(round.Round)
 	}
 	return nil
+}
+
+func tooLate(round events.RoundID) *policy.Refusal {
+	return &policy.Refusal{Code: policy.CodeRoundEnded, Round: round,
+		Reason: "the round " + string(round) + " ended more than a day ago; its usage is not taken any more"}
 }
 
 func checkSame(r Report, f Facts) *policy.Refusal {

@@ -76,6 +76,11 @@ func TestRecordAgain(t *testing.T) {
 	recorded := func(by events.ActorKind, in events.RoundID, channel events.ChannelID) usage.Recorded {
 		return usage.Recorded{Round: in, Channel: channel, Model: "m1", Tokens: used(6, 1), Source: by}
 	}
+	endedAt := func(at events.Instant) usage.Recorded {
+		r := recorded(events.ActorAgent, two, "chat")
+		r.Ended = at
+		return r
+	}
 	for name, row := range map[string]struct {
 		report usage.Report
 		same   usage.Recorded
@@ -87,6 +92,10 @@ func TestRecordAgain(t *testing.T) {
 		"O-C02 later numbers may be lower":              {byAgent("m1", used(2, 1)), recorded(events.ActorAgent, one, "chat"), "", one},
 		"O-C04 a resumed session copies it":             {byAgent("m1", used(6, 1)), recorded(events.ActorAgent, two, "chat"), "", ""},
 		"O-C04 and goes on with it, in the first round": {byAgent("m1", used(6, 2)), recorded(events.ActorAgent, two, "chat"), "", two},
+		"whose round ended a day ago":                   {byAgent("m1", used(6, 2)), endedAt(now.Add(-usage.Late)), "", two},
+		"whose round ended long ago":                    {byAgent("m1", used(6, 2)), endedAt(now.Add(-usage.Late) - 1), policy.CodeRoundEnded, ""},
+		"O-C04 that round's, copied as it is":           {byAgent("m1", used(6, 1)), endedAt(now.Add(-usage.Late) - 1), "", ""},
+		"nor does the channel change it":                {byChannel("m1", used(6, 1)), endedAt(now.Add(-usage.Late) - 1), policy.CodeRoundEnded, ""},
 		"O-C08 another attempt has another id":          {byAgent("m2", used(6, 1)), usage.Recorded{}, "", one},
 		"the channel knows better than the agent":       {byChannel("m1", used(6, 1)), recorded(events.ActorAgent, one, "chat"), "", one},
 		"the agent not than the channel":                {byAgent("m1", used(0, 0)), recorded(events.ActorChannel, one, "chat"), policy.CodeConflict, ""},
