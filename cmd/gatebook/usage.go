@@ -26,11 +26,16 @@ const maxDays = 366
 // sumFlags say of what the sums of receipts are.
 type sumFlags struct{ by, since, until string }
 
+// sumRequest is what receipts --by asks for.
+type sumRequest struct {
+	people.UsageRequest
+	byDay bool // the periods are days, be it only one
+}
+
 // usageRequest reads them; its errors are of usage.
-func (a *App) usageRequest(f sumFlags, agent string) (people.UsageRequest, error) {
-	q := people.UsageRequest{Agent: events.AgentID(agent)}
+func (a *App) usageRequest(f sumFlags, agent string) (sumRequest, error) {
+	q := sumRequest{UsageRequest: people.UsageRequest{Agent: events.AgentID(agent)}}
 	var errs []error
-	day := false
 	for field := range strings.SplitSeq(f.by, ",") {
 		switch strings.TrimSpace(field) {
 		case "agent":
@@ -38,7 +43,7 @@ func (a *App) usageRequest(f sumFlags, agent string) (people.UsageRequest, error
 		case "model":
 			q.ByModel = true
 		case "day":
-			day = true
+			q.byDay = true
 		default:
 			errs = append(errs, fmt.Errorf("--by %s: want some of %s, with a comma between", events.Quote(field), strings.Join(sumFields, ", ")))
 		}
@@ -54,7 +59,7 @@ func (a *App) usageRequest(f sumFlags, agent string) (people.UsageRequest, error
 		return q, err
 	}
 	switch {
-	case day:
+	case q.byDay:
 		q.Periods, err = days(since, until, a.Now().In(a.zone()))
 	case since != 0 || until != 0:
 		if until == 0 {
@@ -91,9 +96,9 @@ func days(since, until events.Instant, now time.Time) ([]events.Instant, error) 
 }
 
 // sums prints what receipts add up to.
-func (a *App) sums(ctx context.Context, c *client, q people.UsageRequest) error {
+func (a *App) sums(ctx context.Context, c *client, q sumRequest) error {
 	var all people.UsageAnswer
-	if err := c.ask(ctx, "usage", q, &all); err != nil {
+	if err := c.ask(ctx, "usage", q.UsageRequest, &all); err != nil {
 		return err
 	}
 	if len(all.Usage) == 0 {
@@ -102,8 +107,12 @@ func (a *App) sums(ctx context.Context, c *client, q people.UsageRequest) error 
 	if a.flags.json {
 		return a.printJSON(all)
 	}
+	return a.printSums(q, all)
+}
+
+func (a *App) printSums(q sumRequest, all people.UsageAnswer) error {
 	var head []string
-	if len(q.Periods) > 2 {
+	if q.byDay {
 		head = append(head, "DAY")
 	}
 	if q.ByAgent {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +11,7 @@ import (
 
 	"gatebook/events"
 	"gatebook/handlers/engine"
+	"gatebook/handlers/people"
 )
 
 // A report comes from who has the round, in one strict form, and nothing that looks like
@@ -112,5 +114,29 @@ func TestDays(t *testing.T) {
 	}
 	if _, err := days(1, 0, now); err == nil {
 		t.Error("all days since 1970 at once")
+	}
+}
+
+// Sums by day say of which day they are, also where all is within one.
+func TestSumsSayTheDay(t *testing.T) {
+	var out strings.Builder
+	a := &App{Out: &out, Now: func() time.Time { return time.Date(2026, 10, 26, 12, 0, 0, 0, time.UTC) }}
+	for _, row := range []struct {
+		by   string
+		want []string
+	}{
+		{"day", []string{"DAY", "MESSAGES"}},
+		{"day,model", []string{"DAY", "MODEL", "MESSAGES"}},
+		{"model", []string{"MODEL", "MESSAGES"}},
+	} {
+		out.Reset()
+		q, err := a.usageRequest(sumFlags{by: row.by, since: "2026-10-20T15:00:00Z", until: "2026-10-20T16:00:00Z"}, "")
+		check(t, err)
+		check(t, a.printSums(q, people.UsageAnswer{Usage: []people.Usage{{From: q.Periods[0], Until: q.Periods[1], Messages: 1}}}))
+		head, first, _ := strings.Cut(out.String(), "\n")
+		if got := strings.Fields(head)[:len(row.want)]; !slices.Equal(got, row.want) ||
+			strings.HasPrefix(row.by, "day") != strings.HasPrefix(first, "2026-10-20") {
+			t.Errorf("by %s within a day:\n%s", row.by, &out)
+		}
 	}
 }
