@@ -43,10 +43,10 @@ const (
 	viewTime         byte = 27 // time of the decision, its seq -> numbers of agent and combinations, duration; once the call has ended
 	viewCallField    byte = 28 // agent, fields of a call, seq of call.decided
 	viewModels       byte = 29 // agent -> the models that its calls are counted by
-	viewCallStaged   byte = 33 // seq of call.decided, while the call waits for a person
 	viewUsage        byte = 30 // seq of the first usage.recorded of a message -> UsageRow
 	viewUsageMessage byte = 31 // agent, message -> that seq
 	viewUsageHour    byte = 32 // hour of that event, agent, model, currency -> UsageSum
+	viewCallStaged   byte = 33 // seq of call.decided, while the call waits for a person
 )
 
 // lastSeq is above every sequence of a book.

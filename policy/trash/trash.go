@@ -8,8 +8,10 @@
 //     of time, so that the first and the last call say which entries those are.
 //   - What is older than [Bounds.Age] goes; of the rest the oldest, until what stays
 //     holds at most [Bounds.Size].
-//   - A time in the future counts as now: a name can be made by somebody, and a wrong
-//     one makes an entry stay, never go.
+//   - A time in the future counts as now: such a name makes an entry stay for the age
+//     in force, not for ever. Names are not proof, though: who writes to the folder by
+//     other ways than a tool can give a thing the name of an old call, or one that says
+//     that its removal has begun, and then it goes although it is young and whole.
 package trash
 
 import (
