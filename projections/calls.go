@@ -217,7 +217,7 @@ func (f *fold) setCall(row AuditRow) {
 // countNew gives a new call its place among what is counted: one that has ended in the
 // roll-up, one that has not among those that a count looks at one by one.
 func (f *fold) countNew(row AuditRow) error {
-	if err := f.nameModel(row); err != nil {
+	if _, err := f.nameModel(row.Agent, row.Model.Name); err != nil {
 		return err
 	}
 	if row.Decided < f.state.LastDecided {
@@ -366,26 +366,30 @@ func combinationFor(v Reader, r AuditRow, more []string) (c combination, err err
 	}, nil
 }
 
-// modelNames are the models that an agent's calls are counted by.
+// modelNames are the models that an agent's calls and usage are counted by.
 type modelNames struct {
 	_     struct{} `cbor:",toarray"`
 	Names []string
 }
 
-// nameModel gives the model of a new call a place among those that are counted,
-// where there is one.
-func (f *fold) nameModel(r AuditRow) error {
-	if r.Model.Name == "" {
-		return nil
+// nameModel gives a model a place among those that are counted for the agent, where
+// there is one, and says under which name it counts. A place is for ever, so what has
+// none once has none later.
+func (f *fold) nameModel(agent events.AgentID, model string) (counted string, err error) {
+	if model == "" {
+		return "", nil
 	}
-	key := keyOf(viewModels, string(r.Agent))
+	key := keyOf(viewModels, string(agent))
 	m, _, err := loadRow[modelNames](f.tx, key)
-	if err != nil || len(m.Names) >= MaxModels || slices.Contains(m.Names, r.Model.Name) {
-		return err
+	switch {
+	case err != nil || slices.Contains(m.Names, model):
+		return model, err
+	case len(m.Names) >= MaxModels:
+		return Other, nil
 	}
-	f.models = append(slices.Clone(m.Names), r.Model.Name)
+	f.models = append(slices.Clone(m.Names), model)
 	f.set(key, modelNames{Names: f.models})
-	return nil
+	return model, nil
 }
 
 // word gives the number of a word, a new one where it has none.

@@ -36,18 +36,14 @@ type Count struct {
 // ToolCount is how many calls of a tool ended, and how long they took together.
 type ToolCount struct {
 	_        struct{} `cbor:",toarray"`
-	Tool     string   // "owner/name", or [OtherTools]
+	Tool     string   // "owner/name", or [Other]
 	N        int64
 	Duration events.Micros
 }
 
-const (
-	// MaxReceiptTools bounds the tools that a receipt names: refused calls name
-	// tools as they like.
-	MaxReceiptTools = 100
-	// OtherTools counts the calls of all further tools. No tool is written so.
-	OtherTools = "other"
-)
+// MaxReceiptTools bounds the tools that a receipt names: refused calls name tools as
+// they like. The calls of all further ones are [Other].
+const MaxReceiptTools = 100
 
 // tally is what a receipt has beside the round's row.
 type tally struct {
@@ -152,7 +148,7 @@ func addCount(counts []Count, name string, n int64) []Count {
 func (t *tally) countTool(tool string, duration events.Micros) {
 	at, found := t.findTool(tool)
 	if !found && len(t.ByTool) >= MaxReceiptTools {
-		tool = OtherTools
+		tool = Other
 		at, found = t.findTool(tool)
 	}
 	if !found {

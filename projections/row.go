@@ -42,7 +42,7 @@ const (
 	viewHour         byte = 26 // level, hour of the decision, numbers of agent and combination -> sum
 	viewTime         byte = 27 // time of the decision, its seq -> numbers of agent and combinations, duration; once the call has ended
 	viewCallField    byte = 28 // agent, fields of a call, seq of call.decided
-	viewModels       byte = 29 // agent -> the models that its calls are counted by
+	viewModels       byte = 29 // agent -> the models that its calls and usage are counted by
 	viewUsage        byte = 30 // seq of the first usage.recorded of a message -> UsageRow
 	viewUsageMessage byte = 31 // agent, message -> that seq
 	viewUsageHour    byte = 32 // hour of that event, agent, model, currency -> UsageSum

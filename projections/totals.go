@@ -47,11 +47,12 @@ func Fields() []Field { return append([]Field{ByAgent, ByHour, ByDay}, combined[
 
 const (
 	// Other counts what callers name as they like: tools that are not known, the
-	// rules of calls that could not be read, and models beyond [MaxModels]. So there
-	// are no more rows than what the catalog knows gives.
-	Other = OtherTools
-	// MaxModels bounds the names of models that are counted for an agent: whoever
-	// begins a round claims one.
+	// rules of calls that could not be read, models beyond [MaxModels], and tools of a
+	// receipt beyond [MaxReceiptTools]. So there are no more rows than what the catalog
+	// knows gives. No tool is written so.
+	Other = "other"
+	// MaxModels bounds the names of models that are counted for an agent, and in a
+	// receipt: whoever begins a round, or reports what a message used, claims one.
 	MaxModels = 20
 	// MaxBy is by how many fields at once calls are counted.
 	MaxBy = 5

@@ -20,9 +20,10 @@ type UsageRow struct {
 	Message string
 	Round   events.RoundID
 	Model   string
-	// Counted is the name that the message is counted under: the model's, or
-	// [OtherModels].
+	// Counted is the name that totals count the message under, Listed the one in the
+	// receipt of its round: the model's, or [Other].
 	Counted     string
+	Listed      string
 	Input       known
 	CachedInput known
 	CacheWrite  known
@@ -93,7 +94,7 @@ func (s *Sum) plus(o Sum) {
 type UsageSum struct {
 	_           struct{} `cbor:",toarray"`
 	Agent       events.AgentID
-	Model       string // or [OtherModels]
+	Model       string // or [Other]
 	Currency    string // of Cost; empty where the catalog of that time named none
 	Messages    int64
 	Input       Sum
@@ -102,13 +103,6 @@ type UsageSum struct {
 	Output      Sum
 	Cost        Sum // micro-units
 }
-
-// OtherModels counts the models of a round beyond the first MaxReceiptModels: a
-// report names them as it likes.
-const (
-	OtherModels      = "other"
-	MaxReceiptModels = 20
-)
 
 func (s *UsageSum) count(r UsageRow, sign int64) {
 	s.Messages += sign
@@ -119,7 +113,8 @@ func (s *UsageSum) count(r UsageRow, sign int64) {
 	s.Cost.count(r.Cost, sign)
 }
 
-func (s *UsageSum) plus(o UsageSum) {
+// Plus adds what other messages used.
+func (s *UsageSum) Plus(o UsageSum) {
 	s.Messages += o.Messages
 	s.Input.plus(o.Input)
 	s.CachedInput.plus(o.CachedInput)
@@ -132,9 +127,10 @@ func compareSums(a, b UsageSum) int {
 	return cmp.Or(cmp.Compare(a.Agent, b.Agent), cmp.Compare(a.Model, b.Model), cmp.Compare(a.Currency, b.Currency))
 }
 
-// countIn counts a message in sums, which are sorted and have none without a message.
+// countIn counts a message in the sums of a receipt, which are sorted and have none
+// without a message.
 func countIn(sums []UsageSum, r UsageRow, sign int64) []UsageSum {
-	of := UsageSum{Model: r.Counted, Currency: r.Currency}
+	of := UsageSum{Model: r.Listed, Currency: r.Currency}
 	at, found := slices.BinarySearchFunc(sums, of, compareSums)
 	if !found {
 		sums = slices.Insert(sums, at, of)
@@ -197,6 +193,9 @@ func (f *fold) usageRecorded(e events.UsageRecorded) error {
 	} else {
 		f.put(usageMessageKey(row.Agent, row.Message), seqValue(row.Seq))
 	}
+	if row.Counted, err = f.nameModel(row.Agent, row.Model); err != nil {
+		return err
+	}
 	if err := f.usageOfRound(former, &row, again); err != nil {
 		return err
 	}
@@ -208,7 +207,8 @@ func (f *fold) usageRecorded(e events.UsageRecorded) error {
 	return nil
 }
 
-// usageOfRound counts the message in the receipt, and says under which name.
+// usageOfRound counts the message in the receipt, and says under which name. A receipt
+// has room for models of its own: what the agent named in other rounds takes none.
 func (f *fold) usageOfRound(former UsageRow, row *UsageRow, again bool) error {
 	key := keyOf(viewReceipt, string(row.Round))
 	t, _, err := loadRow[tally](f.tx, key)
@@ -219,10 +219,10 @@ func (f *fold) usageOfRound(former UsageRow, row *UsageRow, again bool) error {
 	if again {
 		t.Usage = countIn(t.Usage, former, -1)
 	}
-	row.Counted = row.Model
+	row.Listed = row.Model
 	named := func(s UsageSum) bool { return s.Model == row.Model }
-	if len(t.Usage) >= MaxReceiptModels && !slices.ContainsFunc(t.Usage, named) {
-		row.Counted = OtherModels
+	if len(t.Usage) >= MaxModels && !slices.ContainsFunc(t.Usage, named) {
+		row.Listed = Other
 	}
 	t.Usage = countIn(t.Usage, *row, 1)
 	f.set(key, t)
@@ -330,7 +330,7 @@ func (u usageTotals) hours(r Reader, since, until events.Instant) error {
 			return err
 		}
 		if sum := u.of(s.Agent, s.Model, s.Currency); sum != nil {
-			sum.plus(s)
+			sum.Plus(s)
 		}
 	}
 	return nil
@@ -356,7 +356,7 @@ func (u usageTotals) messages(r Reader, since, until events.Instant) error {
 		if sum := u.of(m.Agent, m.Counted, m.Currency); sum != nil {
 			one := UsageSum{}
 			one.count(m, 1)
-			sum.plus(one)
+			sum.Plus(one)
 		}
 	}
 	return nil

@@ -19,9 +19,10 @@ import (
 // message is what a plain walk over reports keeps of a message: the last report, in
 // the round and at the time of the first.
 type message struct {
-	agent events.AgentID
-	at    events.Instant
-	last  events.UsageRecorded
+	agent   events.AgentID
+	at      events.Instant
+	last    events.UsageRecorded
+	counted string // the name that it counts under, by all that its agent named before
 }
 
 // usageBook draws a book of reports over some hours, and the messages in it.
@@ -55,14 +56,15 @@ func usageBook(rt *rapid.T) ([]events.Draft, []*message) {
 		}
 		return events.AmountOf(n)
 	})
-	known := map[string]*message{}
+	known, names := map[string]*message{}, map[events.AgentID][]string{}
 	var all []*message
-	for range rapid.IntRange(0, 60).Draw(rt, "reports") {
+	models := rapid.SampledFrom([]int{3, 50}).Draw(rt, "models") // within the bound, or beyond it
+	for range rapid.IntRange(0, 90).Draw(rt, "reports") {
 		now += events.Instant(rapid.Int64Range(0, 40*60_000_000).Draw(rt, "passes"))
 		a := rapid.SampledFrom(agents).Draw(rt, "agent")
 		e := events.UsageRecorded{
 			Round: rounds[a], Message: fmt.Sprint(rapid.IntRange(0, 20).Draw(rt, "message")),
-			Model: fmt.Sprintf("m%d", rapid.IntRange(0, 2).Draw(rt, "model")),
+			Model: fmt.Sprintf("m%d", rapid.IntRange(1, models).Draw(rt, "model")),
 			Tokens: events.Tokens{
 				Input: amount.Draw(rt, "input"), CachedInput: amount.Draw(rt, "cached"),
 				CacheWrite: amount.Draw(rt, "write"), Output: amount.Draw(rt, "output"),
@@ -75,7 +77,14 @@ func usageBook(rt *rapid.T) ([]events.Draft, []*message) {
 			known[key] = &message{agent: a, at: now}
 			all = append(all, known[key])
 		}
-		known[key].last = e
+		known[key].last, known[key].counted = e, e.Model
+		if !slices.Contains(names[a], e.Model) {
+			if len(names[a]) < projections.MaxModels {
+				names[a] = append(names[a], e.Model)
+			} else {
+				known[key].counted = projections.Other
+			}
+		}
 		write(a, e)
 	}
 	return drafts, all
@@ -93,7 +102,7 @@ func summed(all []*message, f projections.UsageFilter) []projections.UsageSum {
 			of.Agent = m.agent
 		}
 		if f.ByModel {
-			of.Model = m.last.Model
+			of.Model = m.counted
 		}
 		key := [3]string{string(of.Agent), of.Model, of.Currency}
 		if sums[key] == nil {
@@ -117,6 +126,19 @@ func summed(all []*message, f projections.UsageFilter) []projections.UsageSum {
 	return out
 }
 
+// byCurrency adds up the models.
+func byCurrency(sums []projections.UsageSum) (out []projections.UsageSum) {
+	for _, s := range sums {
+		at := slices.IndexFunc(out, func(o projections.UsageSum) bool { return o.Currency == s.Currency })
+		if at < 0 {
+			at, out = len(out), append(out, projections.UsageSum{Currency: s.Currency})
+		}
+		out[at].Plus(s)
+	}
+	slices.SortFunc(out, func(a, b projections.UsageSum) int { return cmp.Compare(a.Currency, b.Currency) })
+	return out
+}
+
 func add(s *projections.Sum, a events.Amount) {
 	if a.Known {
 		s.N += a.N
@@ -136,6 +158,10 @@ func TestUsageTotalsEqualTheMessages(t *testing.T) {
 		for i, agent := range []events.AgentID{"alice", "bob"} { // each has one round
 			receipt, _, err := projections.ReceiptByRound(snap, eventstest.ID[events.RoundID](100+i))
 			want := summed(all, projections.UsageFilter{Agent: agent, ByModel: true})
+			if slices.ContainsFunc(want, func(s projections.UsageSum) bool { return s.Model == projections.Other }) {
+				// A receipt gives a place again that a later report has left.
+				receipt.Usage, want = byCurrency(receipt.Usage), byCurrency(want)
+			}
 			if err != nil || !slices.Equal(receipt.Usage, want) {
 				rt.Fatalf("the receipt of %s has %+v, %v\nwant %+v", agent, receipt.Usage, err, want)
 			}
@@ -163,32 +189,64 @@ func TestUsageTotalsEqualTheMessages(t *testing.T) {
 	})
 }
 
-// A receipt names so many models and counts the others together; no message is lost.
-func TestReceiptBoundsModels(t *testing.T) {
-	var drafts []events.Draft
-	write := func(agent events.AgentID, e events.Event) {
-		drafts = append(drafts, eventstest.Draft(len(drafts), agent, e))
+// An agent names models as it likes, over any number of rounds: a receipt and the totals
+// name so many and count the others together, and no message is lost.
+func TestModelsOfUsageAreBounded(t *testing.T) {
+	s := newScript(t)
+	report := func(round events.RoundID, message, model string) {
+		t.Helper()
+		s.must("alice", events.UsageRecorded{Round: round, Message: message, Model: model, Tokens: events.Tokens{Input: events.AmountOf(1)}})
 	}
-	round, conversation := eventstest.ID[events.RoundID](100), eventstest.ID[events.ConversationID](200)
-	write("", events.EngineStarted{Incarnation: eventstest.ID[events.Incarnation](0), Version: "test"})
-	write("alice", events.AgentEnrolled{Role: "worker"})
-	write("alice", events.ConversationOpened{Conversation: conversation})
-	write("alice", events.RoundBegun{Round: round, Conversation: conversation, HandleHash: eventstest.Digest(1)})
-	for i := range 100 {
-		write("alice", events.UsageRecorded{Round: round, Message: fmt.Sprint(i), Model: fmt.Sprint("m", i), Tokens: events.Tokens{Input: events.AmountOf(1)}})
+	totals := func() map[string]int64 {
+		t.Helper()
+		sums, err := projections.UsageTotals(s.read(), projections.UsageFilter{ByModel: true})
+		ok(t, err)
+		out := map[string]int64{}
+		for _, s := range sums {
+			out[s.Model] = s.Messages
+		}
+		return out
 	}
-	s := newMapStore()
-	fold(t, s, projectionstest.NewBook(t, drafts), 7)
-	snap := s.Snapshot()
-	defer snap.Close()
-	receipt, _, err := projections.ReceiptByRound(snap, round)
-	if err != nil || len(receipt.Usage) != projections.MaxReceiptModels+1 || receipt.Messages() != 100 {
-		t.Errorf("%d models and %d messages, %v", len(receipt.Usage), receipt.Messages(), err)
+	const rounds = 80
+	s.must("alice", events.RoundEnded{Round: "R1", End: events.RoundCompleted})
+	for r := range rounds {
+		round := events.RoundID(fmt.Sprint("M", r))
+		begin := begun(round, "C1", 100+r)
+		if r == 0 {
+			begin.Model = events.Model{Name: "of-a-call", Known: "claimed"}
+		}
+		s.must("alice", begin)
+		if r == 0 { // it takes a place too
+			d := decided("c", 1, events.Deny)
+			d.Round = round
+			s.must("alice", d)
+		}
+		for i := range projections.MaxModels {
+			report(round, fmt.Sprint(r, "/", i), fmt.Sprint("made-up-", r, "-", i))
+		}
+		s.must("alice", events.RoundEnded{Round: round, End: events.RoundCompleted})
+		receipt, _, err := projections.ReceiptByRound(s.read(), round)
+		ok(t, err)
+		same(t, "models of the receipt", len(receipt.Usage), projections.MaxModels)
+		same(t, "messages of the receipt", receipt.Messages(), int64(projections.MaxModels))
 	}
-	totals, err := projections.UsageTotals(snap, projections.UsageFilter{ByModel: true})
-	if err != nil || len(totals) != projections.MaxReceiptModels+1 {
-		t.Errorf("totals of %d models, %v", len(totals), err)
-	}
+	const named = projections.MaxModels - 1 // beside that of the call
+	others := int64(rounds*projections.MaxModels - named)
+	same(t, "models", len(totals()), named+1)
+	same(t, "others", totals()[projections.Other], others)
+	// What was counted among the others is taken away there, and what had a name there.
+	report("M79", "79/0", "of-a-call")
+	same(t, "others, one less", totals()[projections.Other], others-1)
+	same(t, "and named", totals()["of-a-call"], int64(1))
+	report("M0", "0/0", "made-up-again")
+	same(t, "others, as before", totals()[projections.Other], others)
+	same(t, "the name, no more", totals()["made-up-0-0"], int64(0))
+	// A receipt has more than its own models only where it is full.
+	report("M1", "more", "one-too-many")
+	receipt, _, err := projections.ReceiptByRound(s.read(), "M1")
+	ok(t, err)
+	same(t, "a full receipt", len(receipt.Usage), projections.MaxModels+1)
+	same(t, "its messages", receipt.Messages(), int64(projections.MaxModels+1))
 }
 
 func TestUsageLaws(t *testing.T) {

@@ -63,7 +63,7 @@ func (a *App) usageRequest(f sumFlags, agent string) (sumRequest, error) {
 		q.Periods, err = days(since, until, a.Now().In(a.zone()))
 	case since != 0 || until != 0:
 		if until == 0 {
-			until = events.InstantOf(a.Now()).Add(24 * time.Hour) // engine time may be ahead
+			until = max(since, events.InstantOf(a.Now())).Add(24 * time.Hour) // engine time may be ahead
 		}
 		q.Periods = []events.Instant{since, until}
 	}
@@ -84,6 +84,9 @@ func days(since, until events.Instant, now time.Time) ([]events.Instant, error) 
 	begin := midnight(end, -7)
 	if since != 0 {
 		begin = since.Time()
+	}
+	if !begin.Before(end) {
+		end = midnight(begin, 1)
 	}
 	borders := []events.Instant{events.InstantOf(begin)}
 	for at := midnight(begin, 1); at.Before(end); at = midnight(at, 1) {
@@ -132,7 +135,19 @@ func (a *App) printSums(q sumRequest, all people.UsageAnswer) error {
 			amount(u.Input, u.AtLeast.Input), amount(u.CachedInput, u.AtLeast.CachedInput),
 			amount(u.CacheWrite, u.AtLeast.CacheWrite), amount(u.Output, u.AtLeast.Output), cost(u)))
 	}
-	return a.table(slices.Concat(head, []string{"MESSAGES", "IN", "CACHED", "CACHE WRITE", "OUT", "COST"}), rows)
+	if err := a.table(slices.Concat(head, []string{"MESSAGES", "IN", "CACHED", "CACHE WRITE", "OUT", "COST"}), rows); err != nil {
+		return err
+	}
+	if all.Left == 0 {
+		return nil
+	}
+	var rest []string
+	for _, u := range all.Rest {
+		rest = append(rest, fmt.Sprintf("%d messages for %s", u.Messages, events.Escape(cost(u))))
+	}
+	_, err := fmt.Fprintf(a.Err, "gatebook: %d sums more, of %s: a shorter time, one --agent or fewer fields of --by show them\n",
+		all.Left, strings.Join(rest, " and "))
+	return err
 }
 
 // day is the date that a period begins in.
@@ -213,7 +228,10 @@ cache. A number that is left out is not known, which is not 0.
 type amountFlag events.Amount
 
 func (f *amountFlag) Set(s string) error {
-	return json.Unmarshal([]byte(s), (*events.Amount)(f))
+	if err := json.Unmarshal([]byte(s), (*events.Amount)(f)); err != nil || !f.Known {
+		return errors.New("want a whole number from 0; what is not known is left out")
+	}
+	return nil
 }
 
 func (f *amountFlag) String() string {

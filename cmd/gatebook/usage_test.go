@@ -117,10 +117,11 @@ func TestDays(t *testing.T) {
 	}
 }
 
-// Sums by day say of which day they are, also where all is within one.
-func TestSumsSayTheDay(t *testing.T) {
-	var out strings.Builder
-	a := &App{Out: &out, Now: func() time.Time { return time.Date(2026, 10, 26, 12, 0, 0, 0, time.UTC) }}
+// Sums by day say of which day they are, also where all is within one; sums that are
+// left out are not left out in silence.
+func TestSumsSayAll(t *testing.T) {
+	var out, said strings.Builder
+	a := &App{Out: &out, Err: &said, Now: func() time.Time { return time.Date(2026, 10, 26, 12, 0, 0, 0, time.UTC) }}
 	for _, row := range []struct {
 		by   string
 		want []string
@@ -138,5 +139,10 @@ func TestSumsSayTheDay(t *testing.T) {
 			strings.HasPrefix(row.by, "day") != strings.HasPrefix(first, "2026-10-20") {
 			t.Errorf("by %s within a day:\n%s", row.by, &out)
 		}
+	}
+	rest := people.Usage{Messages: 7, Cost: events.AmountOf(1_500_000), Currency: "EUR"}
+	check(t, a.printSums(sumRequest{}, people.UsageAnswer{Left: 3, Rest: []people.Usage{rest}}))
+	if !strings.Contains(said.String(), "3 sums more, of 7 messages for 1.5 EUR:") {
+		t.Errorf("of what is left out it says %q", &said)
 	}
 }

@@ -92,7 +92,7 @@ func receiptOf(r projections.ReceiptRow) Receipt {
 	for _, c := range r.ByTool {
 		out.ByTool = append(out.ByTool, ToolCount{c.Tool, c.N, c.Duration})
 	}
-	for _, s := range r.Usage {
+	for _, s := range inOneCurrency(r.Usage) {
 		out.Usage = append(out.Usage, usageOf(s))
 	}
 	return out

@@ -1,7 +1,9 @@
 package people
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 
 	"gatebook/events"
 	"gatebook/projections"
@@ -65,13 +67,16 @@ type UsageRequest struct {
 }
 
 // UsageAnswer are sums by period, agent, model and currency, all true at AsOf. Sums
-// without a message are left out.
+// without a message are left out. Of too many, those of the most messages are there;
+// Left is how many others there are, and Rest what those have, by currency.
 type UsageAnswer struct {
 	Usage []Usage    `json:"usage"`
+	Left  int        `json:"left,omitzero"`
+	Rest  []Usage    `json:"rest,omitzero"`
 	AsOf  events.Seq `json:"as_of"`
 }
 
-// maxPeriods bounds the borders of a request, maxSums what an answer holds.
+// maxPeriods bounds the borders of a request, maxSums the sums of an answer.
 const (
 	maxPeriods = 400
 	maxSums    = 1500
@@ -94,6 +99,7 @@ func (h *Handler) usage(r request) any {
 		if none, err := h.hidden(v, r.person, q.Agent, ""); none || err != nil {
 			return a, err
 		}
+		var all periodSums
 		f := projections.UsageFilter{Agent: q.Agent, ByAgent: q.ByAgent, ByModel: q.ByModel, Observable: h.observable(r.person)}
 		for i := range max(1, len(q.Periods)-1) {
 			if len(q.Periods) > 0 {
@@ -103,17 +109,77 @@ func (h *Handler) usage(r request) any {
 			if err != nil {
 				return nil, err
 			}
-			for _, s := range sums {
-				u := usageOf(s)
-				u.From, u.Until = f.Since, f.Until
-				a.Usage = append(a.Usage, u)
+			for _, s := range inOneCurrency(sums) {
+				all.kept = append(all.kept, periodSum{s, f.Since, f.Until})
 			}
-			if len(a.Usage) > maxSums {
-				return no("too_large", fmt.Sprintf("there are more than %d sums; ask for a shorter time, for one agent, or by less", maxSums)), nil
-			}
+			all.cut(maxSums) // after each period, so that they stay few
+		}
+		for _, s := range all.kept {
+			u := usageOf(s.UsageSum)
+			u.From, u.Until = s.from, s.until
+			a.Usage = append(a.Usage, u)
+		}
+		a.Left = all.left
+		for _, s := range all.rest {
+			a.Rest = append(a.Rest, usageOf(s))
 		}
 		return a, nil
 	})
+}
+
+// inOneCurrency adds what was used before the catalog had prices, which has no currency and
+// no known cost, to what the same model used after: where there is one currency, it is not
+// a row of its own. Sums are in order, and those without a currency come first.
+func inOneCurrency(sums []projections.UsageSum) (out []projections.UsageSum) {
+	for len(sums) > 0 {
+		n := 1
+		for n < len(sums) && sums[n].Agent == sums[0].Agent && sums[n].Model == sums[0].Model {
+			n++
+		}
+		of := slices.Clone(sums[:n])
+		if n == 2 && of[0].Currency == "" {
+			of[1].Plus(of[0])
+			of = of[1:]
+		}
+		out, sums = append(out, of...), sums[n:]
+	}
+	return out
+}
+
+// periodSum is a sum of one period.
+type periodSum struct {
+	projections.UsageSum
+	from, until events.Instant
+}
+
+func (s periodSum) compare(o periodSum) int {
+	return cmp.Or(cmp.Compare(s.from, o.from), cmp.Compare(s.Agent, o.Agent), cmp.Compare(s.Model, o.Model), cmp.Compare(s.Currency, o.Currency))
+}
+
+// periodSums are sums of which too many are cut to a rest, by currency.
+type periodSums struct {
+	kept []periodSum
+	rest []projections.UsageSum
+	left int
+}
+
+// cut keeps the most sums that are of the most messages, in their order. It MAY cut
+// again after more were added.
+func (p *periodSums) cut(most int) {
+	if len(p.kept) <= most {
+		return
+	}
+	slices.SortFunc(p.kept, func(a, b periodSum) int { return cmp.Or(cmp.Compare(b.Messages, a.Messages), a.compare(b)) })
+	for _, s := range p.kept[most:] {
+		at, found := slices.BinarySearchFunc(p.rest, s.Currency, func(r projections.UsageSum, c string) int { return cmp.Compare(r.Currency, c) })
+		if !found {
+			p.rest = slices.Insert(p.rest, at, projections.UsageSum{Currency: s.Currency})
+		}
+		p.rest[at].Plus(s.UsageSum)
+		p.left++
+	}
+	p.kept = p.kept[:most]
+	slices.SortFunc(p.kept, periodSum.compare)
 }
 
 func (q UsageRequest) check() string {
