@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"testing"
 
@@ -284,5 +285,15 @@ func TestUsageLaws(t *testing.T) {
 				t.Errorf("folded: %v", err)
 			}
 		})
+	}
+}
+
+// Sums beyond the largest number stay the largest.
+func TestSumsDoNotWrap(t *testing.T) {
+	most := projections.Sum{N: math.MaxInt64 - 1, Unknown: 1}
+	s := projections.UsageSum{Input: most, Output: most}
+	s.Plus(projections.UsageSum{Input: projections.Sum{N: 1}, Output: projections.Sum{N: 5, Unknown: 2}})
+	if s.Input.N != math.MaxInt64 || s.Output.N != math.MaxInt64 || s.Output.Unknown != 3 {
+		t.Errorf("%+v", s)
 	}
 }

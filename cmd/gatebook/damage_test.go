@@ -467,6 +467,19 @@ func TestUnfinishedViews(t *testing.T) {
 	for _, folder := range []string{left, inUse} {
 		check(t, os.WriteFile(unfinished(folder), nil, 0o600))
 	}
+	pointer := viewsPointer(h.folder())
+	text, err := os.ReadFile(pointer)
+	check(t, err)
+	for name, spoil := range map[string]func() error{
+		"damaged":    func() error { return os.WriteFile(pointer, []byte("../x\n"), 0o600) },
+		"unreadable": func() error { return errors.Join(os.Remove(pointer), os.Mkdir(pointer, 0o700)) },
+	} {
+		check(t, spoil())
+		if err := removeUnfinished(h.folder()); (err == nil) != (name == "damaged") || !exists(inUse) || !exists(left) {
+			t.Errorf("with a pointer that is %s: %v; in use %t, left %t", name, err, exists(inUse), exists(left))
+		}
+		check(t, errors.Join(os.RemoveAll(pointer), os.WriteFile(pointer, text, 0o600)))
+	}
 	stopped(t, startEngine(t, h))
 	if exists(left) || exists(unfinished(left)) || !exists(kept) || exists(unfinished(inUse)) {
 		names, _ := filepath.Glob(filepath.Join(h.dir, "views", "*"))

@@ -150,3 +150,15 @@ func TestFollowGoesOn(t *testing.T) {
 	}
 	wantFollowed(t, all, total, true)
 }
+
+// What goes on after a stop begins before the first call whose end was not told.
+func TestFollowResumesBeforeOpenCalls(t *testing.T) {
+	f := &follower{last: 90, open: map[events.Seq]string{}}
+	if got := f.resume(); got != 90 {
+		t.Errorf("with nothing open: %d", got)
+	}
+	f.open[57], f.open[80] = "a", "b"
+	if got := f.resume(); got != 56 {
+		t.Errorf("with open calls: %d, want 56", got)
+	}
+}

@@ -62,6 +62,12 @@ func firstLine(s string) string {
 	return line
 }
 
+// oneLine is an error of several parts, which a library's may have many of, in one line.
+func oneLine(s string) string {
+	const most = 500 // bytes
+	return events.Cut(strings.ReplaceAll(s, "\n", "; "), most)
+}
+
 // when prints a time in the person's zone, or UTC.
 func (a *App) when(i events.Instant) string {
 	if i == 0 {

@@ -69,17 +69,17 @@ func (a *App) sayRebuilt(r rebuilt) error {
 		}
 	}
 	if r.Trouble != "" {
-		fmt.Fprintf(a.Err, "gatebook: warning: the new views are in use, and the old ones may still be there: %s\n", events.Escape(firstLine(r.Trouble)))
+		fmt.Fprintf(a.Err, "gatebook: warning: the new views are in use, and the old ones may still be there: %s\n", events.Escape(oneLine(r.Trouble)))
 	}
 	switch {
 	case r.Compared && !r.Equal:
-		return &integrity.Damage{Reason: "the old views were not what the book says (" + firstLine(r.Why) + "); the new ones are in use, the old ones are kept in " + r.Kept}
+		return &integrity.Damage{Reason: "the old views were not what the book says (" + oneLine(r.Why) + "); the new ones are in use, the old ones are kept in " + r.Kept}
 	case !r.Equal && r.Why != "":
 		kept := "the old ones are kept in " + r.Kept
 		if r.Kept == "" {
 			kept = "there are no old ones"
 		}
-		fmt.Fprintf(a.Err, "gatebook: the old views could not be compared (%s); the new ones are in use, %s\n", events.Escape(firstLine(r.Why)), kept)
+		fmt.Fprintf(a.Err, "gatebook: the old views could not be compared (%s); the new ones are in use, %s\n", events.Escape(oneLine(r.Why)), kept)
 	}
 	return nil
 }

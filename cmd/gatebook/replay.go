@@ -197,7 +197,7 @@ func (a *App) replayRunning(ctx context.Context, f replay.Filter, speed float64)
 		}
 		q.From = piece.Next
 	}
-	if story.lines == 0 && !a.flags.json {
+	if story.lines == 0 {
 		a.sayNone(ctx, c, "events", f.Agent)
 	}
 	return nil
@@ -228,7 +228,7 @@ func (a *App) replayStopped(ctx context.Context, f replay.Filter, speed float64)
 		if last < head.Size && (f.To == 0 || last < f.To) {
 			return &integrity.Damage{Seq: last + 1, Reason: fmt.Sprintf("the book ends at event %d; the engine has seen %d", last, head.Size)}
 		}
-		if story.lines == 0 && !a.flags.json {
+		if story.lines == 0 {
 			fmt.Fprintln(a.Err, "gatebook: no events match")
 		}
 		return nil

@@ -249,7 +249,10 @@ func newViews(dir *datadir.Dir, opt pebblekv.Options) (*pebblekv.Store, string, 
 		return nil, "", err
 	}
 	views, err := pebblekv.Open(folder, opt)
-	return views, folder, err
+	if err != nil {
+		return nil, "", errors.Join(err, removeViews(folder))
+	}
+	return views, folder, nil
 }
 
 // unfinished is a file that is there while its view folder is being built, so
@@ -262,7 +265,8 @@ func removeViews(folder string) error {
 	return errors.Join(os.RemoveAll(folder), os.RemoveAll(unfinished(folder)))
 }
 
-// removeUnfinished removes the view folders that no process finished, and files.
+// removeUnfinished removes the view folders that no process finished, and files. Where it
+// cannot be read which folder is in use it removes none.
 func removeUnfinished(dir *datadir.Dir) error {
 	half, err := filepath.Glob(filepath.Join(dir.Views(), ".new-*"))
 	for _, file := range half {
@@ -270,7 +274,13 @@ func removeUnfinished(dir *datadir.Dir) error {
 	}
 	files, badly := filepath.Glob(filepath.Join(dir.Views(), "building-db-*"))
 	err = errors.Join(err, badly)
-	current, _ := viewsFolder(dir) // none, or one that was never built so
+	current, unread := viewsFolder(dir)
+	switch {
+	case errors.Is(unread, datadir.ErrDamaged): // who opens the views says so
+		return err
+	case unread != nil && !errors.Is(unread, fs.ErrNotExist):
+		return errors.Join(err, unread)
+	}
 	for _, file := range files {
 		folder := filepath.Join(dir.Views(), strings.TrimPrefix(filepath.Base(file), "building-"))
 		if folder == current { // adopted, and then killed
@@ -361,9 +371,7 @@ func (s *stores) adopt() error {
 		return err
 	}
 	s.fresh = false
-	if err := os.Remove(unfinished(s.folder)); err != nil {
-		return err
-	}
+	_ = os.Remove(unfinished(s.folder)) // they are in use; the next start removes what is left of this
 	if s.aside == "" {
 		return nil
 	}

@@ -89,7 +89,7 @@ func TestTrashIsEmptied(t *testing.T) {
 	for _, e := range facts(t, n.stores.book()) {
 		story.WriteString(tell.Tell(e).Text + "\n")
 	}
-	for _, part := range []string{"1 entries of its trash go for good", "because the trash held more than 100 bytes", "are gone for good"} {
+	for _, part := range []string{"1 entry of its trash goes for good", "because the trash held more than 100 bytes", "is gone for good"} {
 		if !strings.Contains(story.String(), part) {
 			t.Errorf("the story lacks %q:\n%s", part, &story)
 		}

@@ -337,20 +337,21 @@ func ofAgents(r events.Recorded) string {
 	case events.TrashDecided:
 		return condemned(e)
 	case events.TrashEmptied:
-		return fmt.Sprintf("%s of its trash are gone for good, %d bytes%s", entries(e.Entries), e.Bytes, because(e.Error))
+		return fmt.Sprintf("%s for good, %d bytes%s", entries(e.Entries, "is gone", "are gone"), e.Bytes, because(e.Error))
 	}
 	return ""
 }
 
-func entries(n int64) string {
+// entries says what becomes of n entries of a trash.
+func entries(n int64, one, more string) string {
 	if n == 1 {
-		return "1 entry"
+		return "1 entry of its trash " + one
 	}
-	return fmt.Sprintf("%d entries", n)
+	return fmt.Sprintf("%d entries of its trash %s", n, more)
 }
 
 func condemned(e events.TrashDecided) string {
-	text := fmt.Sprintf("%s of its trash go for good, %d bytes", entries(e.Entries), e.Bytes)
+	text := fmt.Sprintf("%s for good, %d bytes", entries(e.Entries, "goes", "go"), e.Bytes)
 	switch {
 	case e.First != "" && e.First == e.Last:
 		text += fmt.Sprintf(", of the call %s", e.First)

@@ -154,9 +154,13 @@ func (b *Builder) Run(ctx context.Context) {
 		case <-b.want:
 		}
 		r, err := b.rebuild(ctx)
-		if err == nil && r.Compared && !r.Equal {
+		if r.Compared && !r.Equal {
+			why := "they were not what the book says: " + r.Why
+			if err != nil {
+				why = "they are not what the book says, and are still in use: " + r.Why
+			}
 			// Nobody may be looking any more.
-			_ = b.cfg.Loop.Submit(ctx, engine.Note{Fact: events.AlertRaised{Alert: "views_rebuilt", Reason: "they were not what the book says: " + r.Why}})
+			_ = b.cfg.Loop.Submit(ctx, engine.Note{Fact: events.AlertRaised{Alert: "views_rebuilt", Reason: why}})
 		}
 		b.end(r, err)
 	}

@@ -171,6 +171,16 @@ func TestOldViewsStay(t *testing.T) {
 	}
 }
 
+// Views that are not what the book says are an alert, also where they stay in use.
+func TestUnequalIsAnAlert(t *testing.T) {
+	b := newBench(t)
+	b.changeRow()
+	b.last += 5
+	if s := b.run(); s.State != views.Failed || len(b.alerts) != 1 {
+		t.Errorf("status %+v, alerts %v", s, b.alerts)
+	}
+}
+
 // New views are in use, and what became of the old ones is said.
 func TestNewViewsAreUsed(t *testing.T) {
 	for name, row := range map[string]struct {
