@@ -13,6 +13,7 @@ import (
 	"golang.org/x/term"
 
 	"gatebook/events"
+	"gatebook/handlers/people"
 )
 
 // printJSON prints one value, indented.
@@ -51,6 +52,11 @@ func (a *App) sayNone(ctx context.Context, c *client, what string, agent events.
 	if agent != "" {
 		if _, found, err := findAgent(ctx, c, agent); err == nil && !found {
 			why = "there is no agent " + string(agent) + " that you may see"
+		}
+	} else {
+		var page people.AgentsAnswer
+		if err := c.ask(ctx, "agents", people.ListRequest{Limit: 1}, &page); err == nil && len(page.Agents) == 0 {
+			why += ": there is no agent that you may see (an approver says in the catalog whom you observe)"
 		}
 	}
 	fmt.Fprintln(a.Err, "gatebook: "+why)

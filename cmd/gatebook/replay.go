@@ -14,6 +14,7 @@ import (
 	"gatebook/handlers/integrity"
 	"gatebook/handlers/people"
 	"gatebook/handlers/replay"
+	"gatebook/infra/datadir"
 )
 
 // replayFlags are the flags of replay as given.
@@ -207,7 +208,7 @@ func (a *App) replayRunning(ctx context.Context, f replay.Filter, speed float64)
 // be read of a damaged one is told first. The calls before the first event that is wanted
 // are read too: their ends may be wanted.
 func (a *App) replayStopped(ctx context.Context, f replay.Filter, speed float64) error {
-	return a.stopped(func(n *node) error {
+	err := a.stopped(func(n *node) error {
 		head, err := n.openBookAlone(ctx)
 		if err != nil {
 			return err
@@ -233,6 +234,10 @@ func (a *App) replayStopped(ctx context.Context, f replay.Filter, speed float64)
 		}
 		return nil
 	})
+	if errors.Is(err, datadir.ErrLocked) {
+		return fmt.Errorf("%w; replay without --stopped asks the engine", err)
+	}
+	return err
 }
 
 // openBookAlone opens the book without views, and gives what it must extend.
