@@ -287,7 +287,7 @@ func (c *counter) count() error {
 		if until != 0 {
 			end = min(end, until)
 		}
-		if err := c.part(since, end); err != nil || end == until {
+		if err := c.part(since, end); err != nil || until != 0 && end == until {
 			return err
 		}
 		since = end

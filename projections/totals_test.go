@@ -291,3 +291,19 @@ func TestListsByTime(t *testing.T) {
 		ok(t, snap.Close())
 	}
 }
+
+// The hour before 1970 ends at the time that stands for no bound.
+func TestTotalsAround1970(t *testing.T) {
+	drafts := projectionstest.Busy(1)
+	s := newMapStore()
+	live(t, s, drafts, projectionstest.NewBook(t, drafts))
+	snap := s.Snapshot()
+	all, err := projections.Totals(snap, projections.TotalsFilter{})
+	ok(t, err)
+	for _, since := range []events.Instant{-1, -1_800_000_000, -3_600_000_000, -3_600_000_001, 1} {
+		page, err := projections.Totals(snap, projections.TotalsFilter{CallFilter: projections.CallFilter{Since: since}})
+		ok(t, err)
+		same(t, fmt.Sprint("calls since ", int64(since)), page.All.Calls, all.All.Calls)
+	}
+	ok(t, snap.Close())
+}

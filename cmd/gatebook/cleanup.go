@@ -138,7 +138,7 @@ func (n *node) emptyTrashOf(ctx context.Context, agent events.AgentID) (more boo
 		end.Entries, end.Bytes = p.Entries, p.Bytes
 	}
 	if err != nil {
-		end.Error = err.Error()
+		end.Error, _ = n.masks.Text(err.Error()) // it names entries that no tool named
 	}
 	end.Duration = events.MicrosOf(n.cfg.clock.Elapsed() - began)
 	_ = n.engine.Submit(ctx, engine.Note{Agent: agent, Cause: decided.At, Fact: end})

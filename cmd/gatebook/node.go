@@ -68,6 +68,7 @@ type node struct {
 	present  *attendance
 	blobs    *blobs.Store
 	folders  *workspace.Workspaces
+	masks    *redact.Redactor
 	guard    datadir.BookGuard // until the start has proven the stores
 
 	mu    sync.Mutex
@@ -159,21 +160,21 @@ func (n *node) assemble() error {
 		return err
 	}
 	n.stores.live = rebuild.NewLive(n.stores.views)
-	masks := redact.New()
+	n.masks = redact.New()
 	var registry *tools.Registry // of which some tools need the engine
 	n.engine = engine.New(engine.Config{
 		Log: n.book(), Reopen: n.reopen, Store: n.stores.live, ExtraTools: extra,
 		Tools: func(name string) (tools.Entry, bool) { return registry.Lookup(name) },
-		Blobs: kept, Redact: masks, MAC: mac.MAC, Clock: n.cfg.clock, Entropy: rand.Reader,
+		Blobs: kept, Redact: n.masks, MAC: mac.MAC, Clock: n.cfg.clock, Entropy: rand.Reader,
 		Writer: writer, Incarnation: n.stores.incarnation, Version: version(),
 		Room: func() error { return room(dir) }, Publish: n.bus.announce, Identities: n.identify, Drain: n.cfg.drain, Last: n.lastNotes,
 	})
-	registry, err = tools.NewRegistry(registered(n.folders, n.engine, masks.Text, n.cfg.extra)...)
+	registry, err = tools.NewRegistry(registered(n.folders, n.engine, n.masks.Text, n.cfg.extra)...)
 	if err != nil {
 		return err
 	}
 	n.intake = intake.New(intake.Config{
-		Loop: n.engine, Tools: registry, Blobs: kept, Redact: masks, MAC: mac.MAC,
+		Loop: n.engine, Tools: registry, Blobs: kept, Redact: n.masks, MAC: mac.MAC,
 		Send: n.bus.send, Now: n.cfg.clock.Wall, Workers: max(2, runtime.GOMAXPROCS(0)),
 	})
 	for _, w := range slices.Concat(n.stores.warnings, ownUser()) {
@@ -186,7 +187,7 @@ func (n *node) assemble() error {
 	}
 	n.views = n.builder()
 	n.people = people.New(people.Config{
-		Loop: n.engine, Store: n.stores.live, Book: n.stores.book, Views: n.views, Tools: registry, Redact: masks,
+		Loop: n.engine, Store: n.stores.live, Book: n.stores.book, Views: n.views, Tools: registry, Redact: n.masks,
 		CatalogFile: func() (*policy.Compiled, error) { return compileFile(dir, extra) },
 		Scrub:       n.position, Send: func(subject string, v any) { n.bus.send(policy.AccountPeople, subject, v) },
 		About:    people.About{Version: version(), Writer: writer, Incarnation: n.stores.incarnation},

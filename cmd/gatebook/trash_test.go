@@ -96,6 +96,27 @@ func TestTrashIsEmptied(t *testing.T) {
 	}
 }
 
+// TestTrashErrorIsMasked: what somebody put into a trash may be called like a secret, and
+// what is wrong with it goes into the book.
+func TestTrashErrorIsMasked(t *testing.T) {
+	const secret = "ghp_A1b2C3d4A1b2C3d4A1b2C3d4A1b2C3d4A1b2"
+	small := func(catalog string) string {
+		return strings.Replace(catalog, "trash_size: 1073741824", "trash_size: 1", 1)
+	}
+	h := newHouse(t, t.TempDir(), small, "alice")
+	n := h.open()
+	deep := filepath.Join(h.folderOf("alice"), ".trash", secret)
+	check(t, os.MkdirAll(filepath.Join(deep, strings.Repeat("d/", 400)), 0o700))
+	check(t, os.WriteFile(filepath.Join(deep, "big"), []byte("big"), 0o600))
+	n.emptyTrash(t.Context())
+	waitFor(t, "the end is in the book", func() bool { found, _ := all[events.TrashEmptied](t, n); return len(found) > 0 })
+	for _, rec := range facts(t, n.stores.book()) {
+		if f, ok := rec.Event.(events.TrashEmptied); ok && (f.Error == "" || strings.Contains(f.Error, secret)) {
+			t.Errorf("the book has %q", f.Error)
+		}
+	}
+}
+
 // TestTrashNeedsARecord: where the loop does not decide, what is due stays.
 func TestTrashNeedsARecord(t *testing.T) {
 	small := func(catalog string) string {

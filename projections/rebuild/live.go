@@ -96,6 +96,14 @@ type liveSnapshot struct {
 	once sync.Once
 }
 
+// Near is that of the snapshot below; a plain get where it has none.
+func (s *liveSnapshot) Near(lower, upper []byte) (get func(key []byte) ([]byte, error), done func() error) {
+	if near, ok := s.Snapshot.(projections.Near); ok {
+		return near.Near(lower, upper)
+	}
+	return s.Get, func() error { return nil }
+}
+
 func (s *liveSnapshot) Close() error {
 	err := s.Snapshot.Close()
 	s.once.Do(func() { s.live.leave(s.of) })

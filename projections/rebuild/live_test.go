@@ -105,6 +105,42 @@ func print(t *testing.T, s projections.Store) events.Digest {
 	return d
 }
 
+// A page of an engine, which reads through a live store, has the cheaper get too.
+func TestLivePassesNear(t *testing.T) {
+	store := open(t)
+	put(t, store, "v")
+	live := rebuild.NewLive(&noGet{Store: store})
+	snap := live.Snapshot()
+	near, ok := snap.(projections.Near)
+	if !ok {
+		t.Fatal("a snapshot has no Near")
+	}
+	get, done := near.Near([]byte("a"), []byte("z"))
+	value, err := get([]byte("k"))
+	if err := errors.Join(err, done(), snap.Close(), store.Close()); err != nil || string(value) != "v" {
+		t.Errorf("got %q, %v", value, err)
+	}
+}
+
+// noGet is a store whose snapshots answer only near.
+type noGet struct{ projections.Store }
+
+func (s *noGet) Snapshot() projections.Snapshot {
+	snap := s.Store.Snapshot()
+	return &onlyNear{snap, snap.(projections.Near)}
+}
+
+type onlyNear struct {
+	projections.Snapshot
+	below projections.Near
+}
+
+func (o *onlyNear) Near(lower, upper []byte) (func([]byte) ([]byte, error), func() error) {
+	return o.below.Near(lower, upper)
+}
+
+func (*onlyNear) Get([]byte) ([]byte, error) { return nil, errors.New("a plain get") }
+
 func TestLiveIsAStore(t *testing.T) {
 	projectionstest.TestStore(t, func(t *testing.T) projections.Store { return rebuild.NewLive(open(t)) })
 }
