@@ -7,6 +7,7 @@ import (
 
 	"gatebook/events"
 	"gatebook/handlers/engine"
+	"gatebook/handlers/redact"
 	"gatebook/handlers/tools/workspace"
 	"gatebook/infra/blobs"
 	"gatebook/policy/trash"
@@ -131,18 +132,24 @@ func (n *node) emptyTrashOf(ctx context.Context, agent events.AgentID) (more boo
 	if err == nil && len(decided.Entries) == 0 || ctx.Err() != nil {
 		return false
 	}
-	end := events.TrashEmptied{}
+	var p workspace.Purged
 	if err == nil {
-		var p workspace.Purged
 		p, err = n.folders.Purge(ctx, agent, decided.Entries)
-		end.Entries, end.Bytes = p.Entries, p.Bytes
 	}
-	if err != nil {
-		end.Error, _ = n.masks.Text(err.Error()) // it names entries that no tool named
-	}
+	end := emptied(p, err, n.masks)
 	end.Duration = events.MicrosOf(n.cfg.clock.Elapsed() - began)
 	_ = n.engine.Submit(ctx, engine.Note{Agent: agent, Cause: decided.At, Fact: end})
 	return err == nil && len(decided.Entries) == trash.MaxChosen
+}
+
+// emptied is what is recorded of a run. Its error names what no call named, so it may
+// be called like a secret.
+func emptied(p workspace.Purged, err error, masks *redact.Redactor) events.TrashEmptied {
+	end := events.TrashEmptied{Entries: p.Entries, Bytes: p.Bytes}
+	if err != nil {
+		end.Error, _ = masks.Text(err.Error())
+	}
+	return end
 }
 
 // errNotDecided says that the engine does not decide now; it records that itself.

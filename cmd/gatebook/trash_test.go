@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,7 +12,9 @@ import (
 
 	"gatebook/events"
 	"gatebook/handlers/engine"
+	"gatebook/handlers/redact"
 	"gatebook/handlers/replay"
+	"gatebook/handlers/tools/workspace"
 	"gatebook/policy/paths"
 	"gatebook/projections"
 )
@@ -100,20 +103,9 @@ func TestTrashIsEmptied(t *testing.T) {
 // what is wrong with it goes into the book.
 func TestTrashErrorIsMasked(t *testing.T) {
 	const secret = "ghp_A1b2C3d4A1b2C3d4A1b2C3d4A1b2C3d4A1b2"
-	small := func(catalog string) string {
-		return strings.Replace(catalog, "trash_size: 1073741824", "trash_size: 1", 1)
-	}
-	h := newHouse(t, t.TempDir(), small, "alice")
-	n := h.open()
-	deep := filepath.Join(h.folderOf("alice"), ".trash", secret)
-	check(t, os.MkdirAll(filepath.Join(deep, strings.Repeat("d/", 400)), 0o700))
-	check(t, os.WriteFile(filepath.Join(deep, "big"), []byte("big"), 0o600))
-	n.emptyTrash(t.Context())
-	waitFor(t, "the end is in the book", func() bool { found, _ := all[events.TrashEmptied](t, n); return len(found) > 0 })
-	for _, rec := range facts(t, n.stores.book()) {
-		if f, ok := rec.Event.(events.TrashEmptied); ok && (f.Error == "" || strings.Contains(f.Error, secret)) {
-			t.Errorf("the book has %q", f.Error)
-		}
+	end := emptied(workspace.Purged{Entries: 1, Bytes: 2}, fmt.Errorf(".trash/%s: cannot be used", secret), redact.New())
+	if end.Entries != 1 || end.Bytes != 2 || !strings.Contains(end.Error, "cannot be used") || strings.Contains(end.Error, secret) {
+		t.Errorf("%+v", end)
 	}
 }
 

@@ -298,7 +298,7 @@ var table = []mutant{
 	},
 	{
 		name: "purge-in-place", means: "a kill leaves half an entry of the trash that looks whole",
-		file: "handlers/tools/workspace/trash.go", old: `if e.Call != "" && !e.Begun {`, new: "if false {",
+		file: "handlers/tools/workspace/purge.go", old: `if e.Call != "" && !e.Begun {`, new: "if false {",
 		pkg: "./handlers/tools/workspace", test: "TestPurgeKilled",
 	},
 	{

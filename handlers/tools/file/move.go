@@ -15,8 +15,8 @@ func moveTool(ws *workspace.Workspaces) tools.Tool {
 			fromToSchema),
 		fields: []string{"from", "to"},
 		decode: decodeFromTo,
-		run: func(_ context.Context, ws *workspace.Workspace, _ tools.Env, a fromTo) (any, error) {
-			return ws.Move(a.from, a.to)
+		run: func(ctx context.Context, ws *workspace.Workspace, _ tools.Env, a fromTo) (any, error) {
+			return ws.Move(ctx, a.from, a.to)
 		},
 	}
 }

@@ -31,8 +31,8 @@ func restoreTool(ws *workspace.Workspaces) tools.Tool {
 			return args
 		},
 		ground: restoreGround,
-		run: func(_ context.Context, ws *workspace.Workspace, env tools.Env, a restoreArgs) (any, error) {
-			return ws.Restore(a.id, a.to, env.May)
+		run: func(ctx context.Context, ws *workspace.Workspace, env tools.Env, a restoreArgs) (any, error) {
+			return ws.Restore(ctx, a.id, a.to, env.May)
 		},
 	}
 }

@@ -6,9 +6,13 @@ import (
 	"context"
 	"errors"
 	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"gatebook/policy/paths"
 )
 
 // TestAppendKeepsWhatItDoesNotHold: where somebody else writes to the file in the
@@ -34,7 +38,7 @@ func TestAppendKeepsWhatItDoesNotHold(t *testing.T) {
 			}
 			_, err = do(p, func(ws *Workspace) (Restored, error) {
 				to := p.path("back")
-				return ws.Restore(fmtID(7), &to, anywhere)
+				return ws.Restore(context.Background(), fmtID(7), &to, anywhere)
 			})
 			p.must(err)
 			for path, want := range map[string]string{"/x/secret.txt": "mine+", "/back": "theirs"} {
@@ -83,7 +87,9 @@ func TestTransferOverwritesNothing(t *testing.T) {
 		"copy": func(p *place, ws *Workspace) (any, error) {
 			return ws.Copy(context.Background(), p.stamp(), p.path("x"), p.path("z"))
 		},
-		"move": func(p *place, ws *Workspace) (any, error) { return ws.Move(p.path("x"), p.path("z")) },
+		"move": func(p *place, ws *Workspace) (any, error) {
+			return ws.Move(context.Background(), p.path("x"), p.path("z"))
+		},
 	} {
 		for kind, take := range map[string]func(p *place, name string) error{
 			"file":         func(_ *place, name string) error { return os.WriteFile(name, []byte("theirs"), 0o600) },
@@ -174,4 +180,59 @@ func TestSearchEndsByItself(t *testing.T) {
 			t.Errorf("%+v %v", got, err)
 		}
 	})
+}
+
+// TestNothingGetsTooDeep: a folder goes no further down than what is below it can be
+// named, by none of the ways that bring a whole folder somewhere.
+func TestNothingGetsTooDeep(t *testing.T) {
+	down := func(n int) string { return strings.TrimPrefix(strings.Repeat("/d", n), "/") }
+	for name, row := range map[string]struct {
+		height, at int // of what is in the folder, and of where it goes
+		refused    bool
+	}{
+		"as deep as a path":             {height: 33, at: 31},
+		"one deeper":                    {height: 34, at: 31, refused: true},
+		"as deep, and not further down": {height: 63, at: 1},
+		"empty, to the deepest place":   {height: 0, at: paths.MaxComponents},
+		"one file, to there":            {height: 1, at: paths.MaxComponents, refused: true},
+	} {
+		ctx := context.Background()
+		for way, bring := range map[string]func(p *place, ws *Workspace, to paths.Path) error{
+			"move": func(p *place, ws *Workspace, to paths.Path) error {
+				_, err := ws.Move(ctx, p.path("from"), to)
+				return err
+			},
+			"restore": func(p *place, ws *Workspace, to paths.Path) error {
+				stamp := p.stamp()
+				_, err := ws.Delete(stamp, p.path("from"))
+				p.must(err)
+				_, err = ws.Restore(ctx, stamp.Call, &to, anywhere)
+				return err
+			},
+			"copy": func(p *place, ws *Workspace, to paths.Path) error {
+				_, err := ws.Copy(ctx, p.stamp(), p.path("from"), to)
+				return err
+			},
+		} {
+			t.Run(name+" "+way, func(t *testing.T) {
+				p := newPlace(t)
+				p.must(os.Mkdir(p.dir+"/from", 0o700))
+				if row.height > 0 {
+					p.put(filepath.Join(p.dir, "from", down(row.height-1), "file"), "")
+				}
+				to := "to"
+				if row.at > 1 {
+					to = down(row.at-1) + "/to"
+				}
+				_, err := do(p, func(ws *Workspace) (struct{}, error) { return struct{}{}, bring(p, ws, p.path(to)) })
+				var deep *Error
+				if row.refused != errors.As(err, &deep) || !row.refused && err != nil {
+					t.Errorf("%v", err)
+				}
+				if _, there := os.Lstat(filepath.Join(p.dir, to)); (there == nil) == row.refused {
+					t.Errorf("at %s: %v", to, there)
+				}
+			})
+		}
+	}
 }

@@ -56,7 +56,7 @@ func (p *place) contents() (all []string, nameless int) {
 			nameless++
 		}
 		to := p.path(fmt.Sprintf("back/%d", i))
-		_, err := do(p, func(ws *Workspace) (Restored, error) { return ws.Restore(e.ID, &to, anywhere) })
+		_, err := do(p, func(ws *Workspace) (Restored, error) { return ws.Restore(context.Background(), e.ID, &to, anywhere) })
 		p.must(err)
 	}
 	p.must(fs.WalkDir(os.DirFS(p.dir), ".", func(name string, d fs.DirEntry, err error) error {
@@ -85,11 +85,11 @@ func TestKillLosesNothing(t *testing.T) {
 			return err
 		},
 		"move": func(p *place, ws *Workspace) error {
-			_, err := ws.Move(p.path("x/secret.txt"), p.path("new/place"))
+			_, err := ws.Move(context.Background(), p.path("x/secret.txt"), p.path("new/place"))
 			return err
 		},
 		"move a folder": func(p *place, ws *Workspace) error {
-			_, err := ws.Move(p.path("x"), p.path("new/place"))
+			_, err := ws.Move(context.Background(), p.path("x"), p.path("new/place"))
 			return err
 		},
 		"delete": func(p *place, ws *Workspace) error {
@@ -97,7 +97,10 @@ func TestKillLosesNothing(t *testing.T) {
 			return err
 		},
 		"delete a folder": func(p *place, ws *Workspace) error { _, err := ws.Delete(p.stamp(), p.path("x")); return err },
-		"restore":         func(_ *place, ws *Workspace) error { _, err := ws.Restore(fmtID(1), nil, anywhere); return err },
+		"restore": func(_ *place, ws *Workspace) error {
+			_, err := ws.Restore(context.Background(), fmtID(1), nil, anywhere)
+			return err
+		},
 	} {
 		for n, was := 0, true; was; n++ {
 			p := newPlace(t)
@@ -158,11 +161,11 @@ func TestKillInTheMiddle(t *testing.T) {
 			return err
 		}},
 		"move": {5, func(p *place, ws *Workspace) error {
-			_, err := ws.Move(p.path("x/secret.txt"), p.path("new/place"))
+			_, err := ws.Move(context.Background(), p.path("x/secret.txt"), p.path("new/place"))
 			return err
 		}},
 		"move a folder": {5, func(p *place, ws *Workspace) error {
-			_, err := ws.Move(p.path("x"), p.path("new/place"))
+			_, err := ws.Move(context.Background(), p.path("x"), p.path("new/place"))
 			return err
 		}},
 	} {

@@ -3,6 +3,7 @@ package workspace
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"syscall"
 
@@ -28,7 +29,7 @@ var (
 	errFolder    = errors.New("is a folder")
 	errNotFolder = errors.New("is not a folder")
 	errInside    = errors.New("is the same as from, or inside it; name a path outside of it")
-	errDeep      = errors.New("is too deep")
+	errDeep      = fmt.Errorf("would be too deep: what is below it would have a path of more than %d components; name a path further up", paths.MaxComponents)
 	errChanged   = errors.New("was changed by somebody else in the same moment; try again")
 )
 

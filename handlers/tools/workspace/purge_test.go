@@ -143,7 +143,7 @@ func TestPurgeKilled(t *testing.T) {
 		})
 		page, err := do(p, func(ws *Workspace) (TrashPage, error) { return ws.Trash(ctx, "") })
 		p.must(err)
-		_, err = do(p, func(ws *Workspace) (Restored, error) { return ws.Restore(id, nil, anywhere) })
+		_, err = do(p, func(ws *Workspace) (Restored, error) { return ws.Restore(context.Background(), id, nil, anywhere) })
 		switch {
 		case len(page.Entries) == 1:
 			p.must(err)
@@ -221,25 +221,81 @@ func TestPurgeTakesOnlyWhatWasDecided(t *testing.T) {
 	p := newPlace(t)
 	restored, gone := p.deleteTree(), p.deleteTree()
 	p.put(p.dir+"/.trash/"+string(gone)+goneSuffix+"/left", "of a run before")
-	p.put(p.dir+"/.trash/deep/x", "")
-	deep := p.dir + "/.trash/deep" + strings.Repeat("/d", MaxDepth+1)
-	p.must(os.MkdirAll(deep, 0o700))
+	p.put(p.dir+"/.trash/stuck/x", "")
+	p.ws.step = func(step string) { // somebody else goes on writing there
+		if _, err := os.Lstat(p.dir + "/.trash/stuck/x"); step == "erasing" && err != nil {
+			p.put(p.dir+"/.trash/stuck/y", "")
+		}
+	}
 	all, err := p.ws.Weigh(ctx, "alice")
 	p.must(err)
-	_, err = do(p, func(ws *Workspace) (Restored, error) { return ws.Restore(restored, nil, anywhere) })
+	_, err = do(p, func(ws *Workspace) (Restored, error) {
+		return ws.Restore(context.Background(), restored, nil, anywhere)
+	})
 	p.must(err)
 	later := p.deleteTree()
 	got, err := p.ws.Purge(ctx, "alice", all)
-	if err == nil || !strings.Contains(err.Error(), "too deep") || got.Entries < 1 {
+	if err == nil || !strings.Contains(err.Error(), "stuck") || got.Entries < 1 {
 		t.Errorf("%+v %v", got, err)
 	}
-	if left := p.inTrash(); !slices.Equal(left, []string{string(later), "deep"}) {
+	if left := p.inTrash(); !slices.Equal(left, []string{string(later), "stuck"}) {
 		t.Errorf("in the trash %q", left)
 	}
 	done, stop := context.WithCancel(ctx)
 	stop()
 	if got, err := p.ws.Purge(done, "alice", all); !errors.Is(err, context.Canceled) || got.Entries > 0 {
 		t.Errorf("%+v %v", got, err)
+	}
+}
+
+// TestPurgeOfWhatIsTooDeep: what somebody else made deeper than any call can goes too,
+// also where a kill ends that in the middle, and nothing of it stays behind.
+func TestPurgeOfWhatIsTooDeep(t *testing.T) {
+	for _, name := range []string{string(fmtID(3)), "somebody's", strings.Repeat("x", 255)} {
+		for n, lifts, killed := 1, 0, true; killed; n++ {
+			p := newPlace(t)
+			at := p.dir + "/.trash/" + name + "/content" + strings.Repeat("/d", MaxDepth)
+			p.must(os.MkdirAll(at, 0o700))
+			p.must(os.MkdirAll(p.dir+"/.trash/"+"1"+goneSuffix, 0o700)) // a name that is taken
+			root, err := os.OpenRoot(at)
+			p.must(err)
+			p.must(root.MkdirAll(strings.Repeat("d/", 2*MaxDepth), 0o700))
+			p.must(root.WriteFile("file", []byte("12345"), 0o600))
+			root.Close()
+			killed = false
+			p.ws.step = func(step string) {
+				if step != "lifted" {
+					return
+				}
+				if lifts++; lifts == n {
+					killed = true
+					panic("killed")
+				}
+			}
+			func() {
+				defer func() {
+					if r := recover(); r != nil && r != "killed" {
+						panic(r)
+					}
+				}()
+				if _, got, err := p.empty(); err != nil || got.Bytes != 5 {
+					t.Errorf("%.20s: %+v %v", name, got, err)
+				}
+			}()
+			if !killed && lifts != 3 {
+				t.Errorf("%.20s: %d lifts", name, lifts)
+			}
+			lifts, p.ws.step = 0, nil
+			chosen, _, err := p.empty()
+			for _, e := range chosen {
+				if e.Begun != strings.HasPrefix(e.Name, string(fmtID(3))) {
+					t.Errorf("after a kill at lift %d: %+v", n, e)
+				}
+			}
+			if err != nil || len(p.inTrash()) > 0 {
+				t.Errorf("%.20s, after a kill at lift %d: %v, in the trash %.60q", name, n, err, p.inTrash())
+			}
+		}
 	}
 }
 

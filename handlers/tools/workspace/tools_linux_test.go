@@ -36,7 +36,7 @@ func TestP21FlipsOfWhatChanges(t *testing.T) {
 				return err
 			}},
 			"move": {op: func() error {
-				_, err := do(p, func(ws *Workspace) (Moved, error) { return ws.Move(p.path(at), p.path(to)) })
+				_, err := do(p, func(ws *Workspace) (Moved, error) { return ws.Move(context.Background(), p.path(at), p.path(to)) })
 				if err == nil {
 					at, to = to, at
 				}
@@ -119,7 +119,9 @@ func TestSwapAtEveryStep(t *testing.T) {
 			return ws.Copy(ctx, p.stamp(), p.path(victim), p.path("z"))
 		},
 		"copy a folder": func(p *place, ws *Workspace) (any, error) { return ws.Copy(ctx, p.stamp(), p.path("x"), p.path("z")) },
-		"move":          func(p *place, ws *Workspace) (any, error) { return ws.Move(p.path(victim), p.path("z")) },
+		"move": func(p *place, ws *Workspace) (any, error) {
+			return ws.Move(context.Background(), p.path(victim), p.path("z"))
+		},
 	} {
 		for kind, swap := range swaps {
 			t.Run(name+" "+kind, func(t *testing.T) {

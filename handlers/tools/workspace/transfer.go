@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"path"
 	"strings"
@@ -22,12 +23,16 @@ type Moved struct {
 // Move gives a file or a whole folder another path. It is one rename between two
 // handles: it is there under one of the two paths at any moment, links in a moved
 // folder are moved as they are, and nothing is overwritten. Missing folders are made.
-func (ws *Workspace) Move(from, to paths.Path) (Moved, error) {
+// A folder is moved no further down than what is below it can be.
+func (ws *Workspace) Move(ctx context.Context, from, to paths.Path) (Moved, error) {
 	f, name, info, err := ws.source(from, to)
 	if err != nil {
 		return Moved{}, err
 	}
 	defer f.Close()
+	if err := f.checkFits(ctx, name, from, to); err != nil {
+		return Moved{}, fault(to.String(), err)
+	}
 	g, newName, err := ws.parent(to, true)
 	if err != nil {
 		return Moved{}, fault(to.String(), err)
@@ -73,6 +78,55 @@ func (ws *Workspace) source(from, to paths.Path) (folder, string, fs.FileInfo, e
 		return folder{}, "", nil, fault(to.String(), errInside)
 	}
 	return f, name, info, nil
+}
+
+// checkFits refuses to bring a folder down to where what is below it has more
+// components than a path may have. Only what goes further down is looked through.
+func (f folder) checkFits(ctx context.Context, name string, from, to paths.Path) error {
+	depth := len(components(to))
+	if depth <= len(components(from)) {
+		return nil
+	}
+	err := f.checkHeight(ctx, name, paths.MaxComponents-depth)
+	if errors.Is(err, errNotFolder) {
+		return nil
+	}
+	return err
+}
+
+// checkHeight is errDeep where a folder has entries more than levels below it.
+func (f folder) checkHeight(ctx context.Context, name string, levels int) error {
+	next, err := f.enter(name, false)
+	if err != nil {
+		return err
+	}
+	defer next.Close()
+	dir, err := next.Open(".")
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	for {
+		entries, err := dir.ReadDir(MaxCopyEntries)
+		for _, e := range entries {
+			switch {
+			case levels == 0:
+				return errDeep
+			case ctx.Err() != nil:
+				return ctx.Err()
+			case e.IsDir():
+				if err := next.checkHeight(ctx, e.Name(), levels-1); err != nil {
+					return err
+				}
+			}
+		}
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
 }
 
 func taken(to paths.Path) error {

@@ -5,17 +5,14 @@ import (
 	"errors"
 	"io"
 	"io/fs"
-	"math"
 	"path"
 	"strconv"
 	"strings"
 
 	"github.com/go-json-experiment/json"
-	"github.com/oklog/ulid/v2"
 
 	"gatebook/events"
 	"gatebook/policy/paths"
-	"gatebook/policy/trash"
 )
 
 // The trash is the folder .trash of a workspace. An entry is a folder named by
@@ -99,7 +96,7 @@ type Restored struct {
 // where to is not nil. It never overwrites. Missing folders are made. May is asked
 // about the original path, wherever the entry goes; its error is given back and
 // nothing moves. A path that is not known leaves the workspace.
-func (ws *Workspace) Restore(id events.CallID, to *paths.Path, may func(original paths.Path) error) (Restored, error) {
+func (ws *Workspace) Restore(ctx context.Context, id events.CallID, to *paths.Path, may func(original paths.Path) error) (Restored, error) {
 	if _, err := events.ParseULID[events.CallID](string(id)); err != nil {
 		return Restored{}, &Error{Path: string(id), Reason: "is not the id of a trash entry"}
 	}
@@ -118,6 +115,9 @@ func (ws *Workspace) Restore(id events.CallID, to *paths.Path, may func(original
 	original, _ := paths.Parse(e.description().Path)
 	if err := may(original); err != nil {
 		return Restored{}, err
+	}
+	if err := e.checkFits(ctx, contentName, original, target); err != nil {
+		return Restored{}, fault(target.String(), err)
 	}
 	return Restored{ID: id, Path: target.String(), Type: typeOf(info)}, fault(target.String(), ws.restore(e, target))
 }
@@ -281,205 +281,4 @@ func (e entry) remove() error {
 		return err
 	}
 	return e.trash.Remove(string(e.id))
-}
-
-// Weigh tells what an agent's trash holds, by the names and not by what descriptions
-// say: those can be written by anybody who writes to the folder. It changes nothing,
-// makes no folder and waits for no turn. It looks at [MaxWeighed] entries, and weighs
-// for [MaxWeighTime]: what it has not weighed counts as nothing.
-//
-// The age of an entry is that of the call that it is named by. What has another name
-// was put there by somebody else: it is as old as the last change of its place, and
-// goes as entries do, so that the trash does not grow by it.
-func (w *Workspaces) Weigh(ctx context.Context, agent events.AgentID) ([]trash.Entry, error) {
-	f, err := w.openTrash(agent)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fault(trashName, err)
-	}
-	defer f.Close()
-	names, err := f.names(ctx, MaxWeighed, func(string) bool { return true }, strings.Compare)
-	if err != nil {
-		return nil, fault(trashName, err)
-	}
-	bounded, stop := context.WithTimeout(ctx, MaxWeighTime)
-	defer stop()
-	all := make([]trash.Entry, 0, len(names))
-	for _, name := range names {
-		info, err := f.Lstat(name)
-		if err != nil { // a call took it away, or made it and has taken it back
-			continue
-		}
-		e := trash.Entry{Name: name, Time: changed(info), Bytes: f.weigh(bounded, name, 0)}
-		id, begun := strings.CutSuffix(name, goneSuffix)
-		if u, err := ulid.ParseStrict(id); err == nil && u.String() == id {
-			e.Call, e.Begun, e.Time = events.CallID(id), begun, events.InstantOf(u.Timestamp())
-		}
-		all = append(all, e)
-	}
-	return all, ctx.Err()
-}
-
-// weigh adds up the files of a tree as far as it can be seen.
-func (f folder) weigh(ctx context.Context, name string, depth int) (bytes int64) {
-	info, err := f.Lstat(name)
-	if err != nil || ctx.Err() != nil || depth > MaxDepth {
-		return 0
-	}
-	if info.Mode().IsRegular() {
-		return info.Size()
-	}
-	next, err := f.enter(name, false)
-	if err != nil {
-		return 0
-	}
-	defer next.Close()
-	names, err := next.names(ctx, MaxWeighed, func(string) bool { return true }, strings.Compare)
-	for _, name := range names {
-		if more := next.weigh(ctx, name, depth+1); err == nil && bytes <= math.MaxInt64-more {
-			bytes += more
-		}
-	}
-	return bytes
-}
-
-func (w *Workspaces) openTrash(agent events.AgentID) (folder, error) {
-	at, err := paths.FolderOf(agent)
-	if err != nil {
-		return folder{}, err
-	}
-	return w.descend(append(at.Workspace(), trashName), false)
-}
-
-// Purged is what is gone for good.
-type Purged struct {
-	Entries, Bytes int64
-}
-
-// Purge removes entries of an agent's trash for good: nothing else does that. Who
-// calls it has recorded that they go. It follows no link: a link is removed itself,
-// and what takes the place of a folder in the last moment is not entered.
-//
-// First of all an entry loses its name, by one rename under the agent's turn: from
-// then on no tool shows or restores it. So a kill leaves an entry that is whole, or one
-// that the next run finishes ([trash.Entry.Begun]), and a call waits for one rename and
-// never for the removal of a tree. An entry that was restored meanwhile stays so. What
-// cannot be removed stays, and the first error says why.
-func (w *Workspaces) Purge(ctx context.Context, agent events.AgentID, entries []trash.Entry) (p Purged, err error) {
-	f, err := w.openTrash(agent)
-	if errors.Is(err, fs.ErrNotExist) {
-		return p, nil
-	}
-	if err != nil {
-		return p, fault(trashName, err)
-	}
-	defer f.Close()
-	for _, e := range entries {
-		if ctx.Err() != nil {
-			return p, errors.Join(err, ctx.Err())
-		}
-		if failed := w.purge(ctx, f, agent, e, &p); failed != nil && err == nil {
-			err = fault(path.Join(trashName, e.Name), failed)
-		}
-	}
-	return p, err
-}
-
-func (w *Workspaces) purge(ctx context.Context, f folder, agent events.AgentID, e trash.Entry, p *Purged) error {
-	name := e.Name
-	if e.Call != "" && !e.Begun {
-		name += goneSuffix
-		err := w.condemn(ctx, f, agent, e.Name, name)
-		if errors.Is(err, fs.ErrExist) { // what an earlier run left of one of that name
-			if err = f.erase(ctx, name, p, 0); err == nil {
-				err = w.condemn(ctx, f, agent, e.Name, name)
-			}
-		}
-		if err != nil {
-			return err
-		}
-	}
-	if _, err := f.Lstat(name); errors.Is(err, fs.ErrNotExist) { // restored, or gone
-		return nil
-	}
-	err := f.erase(ctx, name, p, 0)
-	if err == nil {
-		p.Entries++
-	}
-	return err
-}
-
-// condemn takes the name of an entry away from it, durably.
-func (w *Workspaces) condemn(ctx context.Context, f folder, agent events.AgentID, name, gone string) error {
-	done, err := w.turn(ctx, agent)
-	if err != nil {
-		return err
-	}
-	defer done()
-	if err := f.move(name, f, gone); errors.Is(err, fs.ErrNotExist) {
-		return nil
-	} else if err != nil {
-		return err
-	}
-	f.step("condemned")
-	return f.sync()
-}
-
-// erase removes what has a name, with all below it.
-func (f folder) erase(ctx context.Context, name string, p *Purged, depth int) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-	info, err := f.Lstat(name)
-	if err == nil && info.IsDir() {
-		var next folder
-		if next, err = f.enter(name, false); err == nil {
-			err = next.clear(ctx, p, depth+1)
-			next.Close()
-		}
-		if errors.Is(err, errLink) || errors.Is(err, errNotFolder) { // it took the folder's place, and goes itself
-			err = nil
-		}
-	}
-	if err == nil {
-		f.step("erasing")
-		err = f.Remove(name)
-	}
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
-	if err == nil && info.Mode().IsRegular() {
-		p.Bytes += info.Size()
-	}
-	f.step("erased")
-	return err
-}
-
-// clear removes all that is in f. What erase takes for done is not there any more, so
-// each turn of the loop has less before it.
-func (f folder) clear(ctx context.Context, p *Purged, depth int) error {
-	if depth > MaxDepth {
-		return errDeep
-	}
-	for {
-		dir, err := f.Open(".")
-		if err != nil {
-			return err
-		}
-		names, err := dir.Readdirnames(MaxTrash)
-		dir.Close()
-		if errors.Is(err, io.EOF) || err == nil && len(names) == 0 {
-			return nil
-		}
-		for _, name := range names {
-			if err == nil {
-				err = f.erase(ctx, name, p, depth)
-			}
-		}
-		if err != nil {
-			return err
-		}
-	}
 }
