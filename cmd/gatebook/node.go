@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"reflect"
 	"runtime"
-	"runtime/debug"
 	"slices"
 	"strings"
 	"sync"
@@ -398,36 +397,6 @@ func (n *node) keepHead() {
 	}
 }
 
-// scrubAll compares the whole book with the tree once, slowly; evidence of
-// damage stops the deciding. Where the book cannot be read, which a restart of
-// the bus does for a while, it goes on from where it was.
-func (n *node) scrubAll(ctx context.Context) {
-	told := false
-	for {
-		err := integrity.Scrub(ctx, currentBook{n.stores}, n.stores.live, n.position().Done, scrubPause, n.setPosition)
-		switch {
-		case err == nil:
-			debug.FreeOSMemory() // reading all of it took much, and nobody needs it now
-			return
-		case ctx.Err() != nil:
-			return
-		case errors.Is(err, integrity.ErrDamage):
-			n.engine.Health().Set(health.Damage, err.Error())
-			n.cfg.log("error", "evidence of damage: "+err.Error())
-			return
-		case !told:
-			told = true
-			n.cfg.log("warn", "the check of the book goes on later: "+err.Error())
-		}
-		if pauseFor(ctx, time.Second) != nil {
-			return
-		}
-	}
-}
-
-// scrubPause leaves the disk to others between slices.
-func scrubPause(ctx context.Context) error { return pauseFor(ctx, 20*time.Millisecond) }
-
 func pauseFor(ctx context.Context, d time.Duration) error {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -437,18 +406,6 @@ func pauseFor(ctx context.Context, d time.Duration) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-}
-
-func (n *node) setPosition(p integrity.Position) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	n.scrub = p
-}
-
-func (n *node) position() integrity.Position {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.scrub
 }
 
 // close lets go of everything; after a half start it puts the book's store back as

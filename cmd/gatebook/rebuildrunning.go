@@ -20,7 +20,7 @@ import (
 func (n *node) builder() *views.Builder {
 	return views.New(views.Config{
 		Book: currentBook{n.stores}, Live: n.stores.live, Head: n.stores.headNow, Build: n.build,
-		Loop: n.engine, Room: func() error { return room(n.cfg.dir) }, Now: time.Now,
+		Loop: n.engine, Damaged: n.damaged, Room: func() error { return room(n.cfg.dir) }, Now: time.Now,
 	})
 }
 

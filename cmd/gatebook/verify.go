@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"gatebook/events"
+	"gatebook/handlers/health"
 	"gatebook/handlers/integrity"
 	"gatebook/infra/clock"
 )
@@ -107,4 +109,51 @@ func (a *App) sayVerified(tip integrity.Head, d events.Micros, err error) error 
 		fmt.Fprintf(a.Out, "the book is whole: %d events, root %s, in %s\n", v.Events, v.Root, took(d))
 	}
 	return err
+}
+
+// damaged stops the deciding.
+func (n *node) damaged(err error) {
+	n.engine.Health().Set(health.Damage, err.Error())
+	n.cfg.log("error", "evidence of damage: "+err.Error())
+}
+
+// scrubAll compares the whole book with the tree once, slowly; evidence of
+// damage stops the deciding. Where the book cannot be read, which a restart of
+// the bus does for a while, it goes on from where it was.
+func (n *node) scrubAll(ctx context.Context) {
+	told := false
+	for {
+		err := integrity.Scrub(ctx, currentBook{n.stores}, n.stores.live, n.position().Done, scrubPause, n.setPosition)
+		switch {
+		case err == nil:
+			debug.FreeOSMemory() // reading all of it took much, and nobody needs it now
+			return
+		case ctx.Err() != nil:
+			return
+		case errors.Is(err, integrity.ErrDamage):
+			n.damaged(err)
+			return
+		case !told:
+			told = true
+			n.cfg.log("warn", "the check of the book goes on later: "+err.Error())
+		}
+		if pauseFor(ctx, time.Second) != nil {
+			return
+		}
+	}
+}
+
+// scrubPause leaves the disk to others between slices.
+func scrubPause(ctx context.Context) error { return pauseFor(ctx, 20*time.Millisecond) }
+
+func (n *node) setPosition(p integrity.Position) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.scrub = p
+}
+
+func (n *node) position() integrity.Position {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.scrub
 }

@@ -7,7 +7,8 @@
 // those in use and compared with them, row by row, at the same event; it pauses only
 // while the last few events are folded and the new views take the place of the old
 // ones. Whatever ends the work before that, the old views stay in use and the new
-// ones are removed. Old views that were not equal are kept.
+// ones are removed. Old views that were not equal are kept. A book that turns out to be
+// damaged is told to the engine, not to the asker alone.
 //
 // Concurrency: Run is one goroutine that owns the store being built, except for the
 // moment of the exchange, when the engine's loop has it. Start and Status are safe
@@ -38,6 +39,9 @@ type Config struct {
 	Loop  interface {
 		Submit(context.Context, engine.Command) error
 	}
+	// Damaged is told of evidence of damage: whoever asked for the rebuild may not be
+	// looking any more, and on a damaged book nothing is decided.
+	Damaged func(error)
 	// Room says what is missing where the volume is too full to go on.
 	Room func() error
 	Now  func() time.Time
@@ -162,18 +166,21 @@ func (b *Builder) Run(ctx context.Context) {
 			// Nobody may be looking any more.
 			_ = b.cfg.Loop.Submit(ctx, engine.Note{Fact: events.AlertRaised{Alert: "views_rebuilt", Reason: why}})
 		}
-		b.end(r, err)
+		var damage *integrity.Damage
+		if errors.As(err, &damage) {
+			b.cfg.Damaged(err)
+		}
+		b.end(r, err, damage)
 	}
 }
 
-func (b *Builder) end(r Rebuilt, err error) {
+func (b *Builder) end(r Rebuilt, err error, damage *integrity.Damage) {
 	s := Status{State: Done, Result: &r}
-	if err != nil {
+	switch {
+	case damage != nil:
+		s = Status{State: Failed, Failure: damage.Reason, Damage: true, InDoubt: damage.Seq}
+	case err != nil:
 		s = Status{State: Failed, Failure: err.Error()}
-		var damage *integrity.Damage
-		if errors.As(err, &damage) {
-			s.Damage, s.Failure, s.InDoubt = true, damage.Reason, damage.Seq
-		}
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()

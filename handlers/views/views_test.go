@@ -61,6 +61,7 @@ type bench struct {
 	mu                       sync.Mutex
 	adopted, dropped, forgot int
 	alerts                   []string
+	damage                   []error
 }
 
 func newBench(t *testing.T) *bench {
@@ -118,7 +119,7 @@ func (b *bench) run() views.Status {
 	b.t.Helper()
 	builder := views.New(views.Config{
 		Book: source{b}, Live: b.live, Head: func() integrity.Head { return b.head }, Build: b.build, Loop: b,
-		Room: func() error { return b.room }, Now: time.Now,
+		Damaged: func(err error) { b.damage = append(b.damage, err) }, Room: func() error { return b.room }, Now: time.Now,
 	})
 	ctx, stop := context.WithCancel(b.t.Context())
 	ended := make(chan struct{})
@@ -163,6 +164,9 @@ func TestOldViewsStay(t *testing.T) {
 			s := b.run()
 			if s.State != views.Failed || s.Damage != row.damage || !strings.Contains(s.Failure, row.why) {
 				t.Errorf("status %+v", s)
+			}
+			if (len(b.damage) == 1) != row.damage {
+				t.Errorf("the engine was told of damage %q", b.damage)
 			}
 			if b.adopted != 0 || b.dropped != 1 || b.forgot != 0 || len(b.alerts) != 0 {
 				t.Errorf("adopted %d, dropped %d, forgot %d, alerts %v", b.adopted, b.dropped, b.forgot, b.alerts)
