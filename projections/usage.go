@@ -12,8 +12,9 @@ import (
 	"gatebook/events"
 )
 
-// UsageRow is what is recorded of one message of a model: the last report of it,
-// at the time and in the round of the first.
+// UsageRow is what is recorded of one message of a model: the last report of it, at the
+// time of the first. Its round is that of the first too, or the one that a channel's
+// report took it into.
 type UsageRow struct {
 	_       struct{} `cbor:",toarray"`
 	Agent   events.AgentID
@@ -178,7 +179,8 @@ func (f *fold) usageRecorded(e events.UsageRecorded) error {
 	if err != nil {
 		return err
 	}
-	if e.Message == "" || again && former.Round != e.Round {
+	moved := again && former.Round != e.Round
+	if e.Message == "" || moved && (former.Source != events.ActorAgent || e.Source != events.ActorChannel) {
 		return fmt.Errorf("%w: message %s is not one of round %s", ErrFold, events.Quote(e.Message), e.Round)
 	}
 	row := UsageRow{
@@ -196,7 +198,12 @@ func (f *fold) usageRecorded(e events.UsageRecorded) error {
 	if row.Counted, err = f.nameModel(row.Agent, row.Model); err != nil {
 		return err
 	}
-	if err := f.usageOfRound(former, &row, again); err != nil {
+	if moved {
+		if err := f.usageLeaves(former); err != nil {
+			return err
+		}
+	}
+	if err := f.usageOfRound(former, &row, again && !moved); err != nil {
 		return err
 	}
 	if err := f.usageOfHour(former, row, again); err != nil {
@@ -225,6 +232,18 @@ func (f *fold) usageOfRound(former UsageRow, row *UsageRow, again bool) error {
 		row.Listed = Other
 	}
 	t.Usage = countIn(t.Usage, *row, 1)
+	f.set(key, t)
+	return nil
+}
+
+// usageLeaves takes a message out of the receipt of the round that the agent claimed it for.
+func (f *fold) usageLeaves(former UsageRow) error {
+	key := keyOf(viewReceipt, string(former.Round))
+	t, _, err := loadRow[tally](f.tx, key)
+	if err != nil {
+		return err
+	}
+	t.Usage = countIn(slices.Clone(t.Usage), former, -1)
 	f.set(key, t)
 	return nil
 }

@@ -17,8 +17,8 @@ import (
 	"gatebook/projections/rebuild"
 )
 
-// message is what a plain walk over reports keeps of a message: the last report, in
-// the round and at the time of the first.
+// message is what a plain walk over reports keeps of a message: the last report, at the
+// time of the first, and in its round or where a channel took it.
 type message struct {
 	agent   events.AgentID
 	at      events.Instant
@@ -28,7 +28,7 @@ type message struct {
 
 // usageBook draws a book of reports over some hours, and the messages in it.
 func usageBook(rt *rapid.T) ([]events.Draft, []*message) {
-	agents, rounds := []events.AgentID{"alice", "bob"}, map[events.AgentID]events.RoundID{}
+	agents := []events.AgentID{"alice", "bob"}
 	now, n := events.Instant(0), 0
 	var drafts []events.Draft
 	write := func(agent events.AgentID, e events.Event) {
@@ -42,14 +42,15 @@ func usageBook(rt *rapid.T) ([]events.Draft, []*message) {
 	}
 	write("", events.EngineStarted{Incarnation: eventstest.ID[events.Incarnation](0), Version: "test"})
 	for i, a := range agents {
-		rounds[a] = eventstest.ID[events.RoundID](100 + i)
-		conversation := eventstest.ID[events.ConversationID](200 + i)
 		write(a, events.AgentEnrolled{Role: "worker"})
-		write(a, events.ConversationOpened{Conversation: conversation})
-		write(a, events.RoundBegun{
-			Round: rounds[a], Conversation: conversation, HandleHash: eventstest.Digest(i),
-			Principal: events.Principal{ID: "ada", Kind: events.PrincipalUser},
-		})
+		for j, round := range roundsOf(a) {
+			conversation := eventstest.ID[events.ConversationID](200 + 2*i + j)
+			write(a, events.ConversationOpened{Conversation: conversation})
+			write(a, events.RoundBegun{
+				Round: round, Conversation: conversation, HandleHash: eventstest.Digest(n),
+				Principal: events.Principal{ID: "ada", Kind: events.PrincipalUser},
+			})
+		}
 	}
 	amount := rapid.Map(rapid.Int64Range(-3, 1000), func(n int64) events.Amount {
 		if n < 0 {
@@ -64,19 +65,21 @@ func usageBook(rt *rapid.T) ([]events.Draft, []*message) {
 		now += events.Instant(rapid.Int64Range(0, 40*60_000_000).Draw(rt, "passes"))
 		a := rapid.SampledFrom(agents).Draw(rt, "agent")
 		e := events.UsageRecorded{
-			Round: rounds[a], Message: fmt.Sprint(rapid.IntRange(0, 20).Draw(rt, "message")),
+			Round: rapid.SampledFrom(roundsOf(a)).Draw(rt, "round"), Message: fmt.Sprint(rapid.IntRange(0, 20).Draw(rt, "message")),
 			Model: fmt.Sprintf("m%d", rapid.IntRange(1, models).Draw(rt, "model")),
 			Tokens: events.Tokens{
 				Input: amount.Draw(rt, "input"), CachedInput: amount.Draw(rt, "cached"),
 				CacheWrite: amount.Draw(rt, "write"), Output: amount.Draw(rt, "output"),
 			},
 			Cost: amount.Draw(rt, "cost"), Currency: rapid.SampledFrom([]string{"EUR", "USD"}).Draw(rt, "currency"),
-			Source: events.ActorAgent, Known: "claimed",
+			Source: rapid.SampledFrom([]events.ActorKind{events.ActorAgent, events.ActorChannel}).Draw(rt, "source"), Known: "claimed",
 		}
 		key := string(a) + "/" + e.Message
 		if known[key] == nil {
 			known[key] = &message{agent: a, at: now}
 			all = append(all, known[key])
+		} else if was := known[key].last; was.Source != events.ActorAgent || e.Source != events.ActorChannel {
+			e.Round = was.Round
 		}
 		known[key].last, known[key].counted = e, e.Model
 		if !slices.Contains(names[a], e.Model) {
@@ -89,6 +92,15 @@ func usageBook(rt *rapid.T) ([]events.Draft, []*message) {
 		write(a, e)
 	}
 	return drafts, all
+}
+
+// roundsOf are the two rounds of an agent.
+func roundsOf(agent events.AgentID) []events.RoundID {
+	first := 100
+	if agent == "bob" {
+		first += 2
+	}
+	return []events.RoundID{eventstest.ID[events.RoundID](first), eventstest.ID[events.RoundID](first + 1)}
 }
 
 // summed is what UsageTotals must give, by a plain walk.
@@ -156,15 +168,16 @@ func TestUsageTotalsEqualTheMessages(t *testing.T) {
 		fold(rt, s, projectionstest.NewBook(t, drafts), 7)
 		snap := s.Snapshot()
 		defer snap.Close()
-		for i, agent := range []events.AgentID{"alice", "bob"} { // each has one round
-			receipt, _, err := projections.ReceiptByRound(snap, eventstest.ID[events.RoundID](100+i))
-			want := summed(all, projections.UsageFilter{Agent: agent, ByModel: true})
+		for _, round := range slices.Concat(roundsOf("alice"), roundsOf("bob")) {
+			receipt, _, err := projections.ReceiptByRound(snap, round)
+			of := slices.DeleteFunc(slices.Clone(all), func(m *message) bool { return m.last.Round != round })
+			want := summed(of, projections.UsageFilter{ByModel: true})
 			if slices.ContainsFunc(want, func(s projections.UsageSum) bool { return s.Model == projections.Other }) {
 				// A receipt gives a place again that a later report has left.
 				receipt.Usage, want = byCurrency(receipt.Usage), byCurrency(want)
 			}
 			if err != nil || !slices.Equal(receipt.Usage, want) {
-				rt.Fatalf("the receipt of %s has %+v, %v\nwant %+v", agent, receipt.Usage, err, want)
+				rt.Fatalf("the receipt of %s has %+v, %v\nwant %+v", round, receipt.Usage, err, want)
 			}
 		}
 		start := drafts[0].Time - 3*3_600_000_000
@@ -278,6 +291,8 @@ func TestUsageLaws(t *testing.T) {
 		"of no round":             {[]events.UsageRecorded{{Round: eventstest.ID[events.RoundID](7), Message: "m"}}, false},
 		"without a message":       {[]events.UsageRecorded{{Round: one}}, false},
 		"again, of another round": {[]events.UsageRecorded{{Round: one, Message: "m"}, {Round: two, Message: "m"}}, false},
+		"taken by a channel":      {[]events.UsageRecorded{{Round: one, Message: "m", Source: events.ActorAgent}, {Round: two, Message: "m", Source: events.ActorChannel}}, true},
+		"taken from a channel":    {[]events.UsageRecorded{{Round: one, Message: "m", Source: events.ActorChannel}, {Round: two, Message: "m", Source: events.ActorChannel}}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := rebuild.Fold(t.Context(), projectionstest.NewBook(t, drafts(row.reports...)), events.Codec{}, newMapStore(), rebuild.Options{})

@@ -63,6 +63,13 @@ func (k *Call) decide(e *Engine, c *cycle) (plan, error) {
 		return plan{}, err
 	}
 	k.Request.Call = id
+	secret, err := holdsHandle(c.tx, k.Request.Key)
+	if err != nil {
+		return plan{}, err
+	}
+	if secret { // nothing of it goes into the book
+		k.Request.Key, k.Request.Malformed = "", &policy.Malformed{Field: "key", Reason: "holds the handle of a round"}
+	}
 	facts, err := e.callFacts(c, k)
 	if err != nil {
 		return plan{}, err

@@ -1,6 +1,9 @@
 package engine
 
 import (
+	"regexp"
+	"strings"
+
 	"gatebook/events"
 	"gatebook/policy"
 	"gatebook/projections"
@@ -62,4 +65,23 @@ func knownAgents(r projections.Reader) ([]policy.KnownAgent, error) {
 			return all, nil
 		}
 	}
+}
+
+// handleLength is that of a round's handle, in hexadecimal digits.
+const handleLength = 32
+
+var digits = regexp.MustCompile(`[0-9A-Fa-f]{32,}`)
+
+// holdsHandle says that a text holds the handle of a round, whoever's that is. It is for
+// what is recorded and compared by its bytes: that cannot be masked.
+func holdsHandle(r projections.Reader, s string) (bool, error) {
+	for _, run := range digits.FindAllString(strings.ToLower(s), -1) {
+		for i := range len(run) - handleLength + 1 {
+			_, found, err := projections.RoundByHandle(r, events.DigestOf([]byte(run[i:i+handleLength])))
+			if found || err != nil {
+				return found, err
+			}
+		}
+	}
+	return false, nil
 }

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"gatebook/events"
+	"gatebook/policy"
 	"gatebook/policy/usage"
 	"gatebook/projections"
 )
@@ -14,9 +15,11 @@ type RecordUsage struct {
 
 func (*RecordUsage) intent() bool { return true }
 
+func (u *RecordUsage) about() events.AgentID { return u.Report.Agent }
+
 func (u *RecordUsage) refuse(code, reason string) { u.Answer.send(refused(code, reason)) }
 
-func (u *RecordUsage) decide(_ *Engine, c *cycle) (plan, error) {
+func (u *RecordUsage) decide(e *Engine, c *cycle) (plan, error) {
 	round, _, err := projections.RoundByID(c.tx, u.Report.Round)
 	if err != nil {
 		return plan{}, err
@@ -25,10 +28,18 @@ func (u *RecordUsage) decide(_ *Engine, c *cycle) (plan, error) {
 	if err != nil {
 		return plan{}, err
 	}
+	if f.Secret, err = holdsHandle(c.tx, u.Report.Message); err != nil {
+		return plan{}, err
+	}
 	d := usage.Record(c.catalog, u.Report, f, c.now)
 	who, account := asker(u.Report.Channel, u.Report.Agent)
-	if d.Refusal != nil {
-		return reach(who, account, "usage", string(u.Report.Round), *d.Refusal, u.Answer), nil
+	if no := d.Refusal; no != nil {
+		p := reach(who, account, "usage", string(u.Report.Round), *no, u.Answer)
+		if no.Code != policy.CodeNoRound { // a fault, and no reach for what is not theirs
+			e.countRefusal(u, string(no.Code))
+			p.facts = nil
+		}
+		return p, nil
 	}
 	p := plan{agent: round.Agent, actor: who}
 	if d.Usage == nil {

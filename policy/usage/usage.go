@@ -2,7 +2,10 @@
 //
 // Start with [Record]. Nobody can prove such a report, so it is recorded as claimed,
 // gives no right and lowers nothing. It is about one message of a model and tells
-// the whole of it: a later report of the same message takes the former's place.
+// the whole of it: a later report of the same message takes the former's place, in the
+// round of the first. What an agent claimed never keeps out what the channel of a round
+// says about it: the message is then one of that round, wherever the agent put it, and
+// the room for a channel's messages is its own.
 package usage
 
 import (
@@ -17,7 +20,8 @@ import (
 )
 
 const (
-	// MaxMessages is how many messages of a round are recorded.
+	// MaxMessages is how many messages of a round an agent reports, and how many more
+	// its channel may at least.
 	MaxMessages = 10_000
 	// Late is how long after a round's end its usage is still taken: clients write
 	// their transcripts late.
@@ -46,6 +50,8 @@ type Facts struct {
 	Model string
 	// Messages is how many messages of the round are recorded.
 	Messages int64
+	// Secret says that Message holds the handle of a round.
+	Secret bool
 	// Same is what is recorded of the message; its Round is empty where nothing is.
 	Same Recorded
 }
@@ -69,7 +75,7 @@ type Decision struct {
 
 // Record answers the report, at the time now.
 func Record(c *policy.Compiled, r Report, f Facts, now events.Instant) Decision {
-	for _, no := range []*policy.Refusal{checkForm(r), checkRound(r, f.Round, now), checkSame(r, f)} {
+	for _, no := range []*policy.Refusal{checkForm(r, f.Secret), checkRound(r, f.Round, now), checkSame(r, f)} {
 		if no != nil {
 			return Decision{Refusal: no}
 		}
@@ -78,7 +84,7 @@ func Record(c *policy.Compiled, r Report, f Facts, now events.Instant) Decision 
 		Round: r.Round, Message: r.Message, Model: cmp.Or(r.Model, f.Model), Tokens: r.Tokens,
 		Source: r.source(), Known: claimed,
 	}
-	if f.Same.Round != "" {
+	if f.Same.Round != "" && !r.overrules(f.Same) {
 		if f.Same.Model == out.Model && f.Same.Tokens == out.Tokens && f.Same.Source == out.Source {
 			return Decision{}
 		}
@@ -93,6 +99,12 @@ func Record(c *policy.Compiled, r Report, f Facts, now events.Instant) Decision 
 	return Decision{Usage: out}
 }
 
+// overrules says that a channel's report takes a message into its round that the agent
+// claimed to be of another.
+func (r Report) overrules(same Recorded) bool {
+	return r.Channel != "" && same.Source == events.ActorAgent && same.Round != r.Round
+}
+
 func (r Report) source() events.ActorKind {
 	if r.Channel != "" {
 		return events.ActorChannel
@@ -100,8 +112,10 @@ func (r Report) source() events.ActorKind {
 	return events.ActorAgent
 }
 
-func checkForm(r Report) *policy.Refusal {
+func checkForm(r Report, secret bool) *policy.Refusal {
 	switch {
+	case secret:
+		return refuse(policy.CodeInvalid, "message: holds the handle of a round")
 	case r.Message == "" || len(r.Message) > events.MaxName || !utf8.ValidString(r.Message):
 		return refuse(policy.CodeInvalid, fmt.Sprintf("message: want the id of the model's message, of at most %d bytes", events.MaxName))
 	case len(r.Model) > events.MaxName || !utf8.ValidString(r.Model):
@@ -137,10 +151,15 @@ func tooLate(round events.RoundID) *policy.Refusal {
 }
 
 func checkSame(r Report, f Facts) *policy.Refusal {
+	most := int64(MaxMessages)
+	if r.Channel != "" {
+		most *= 2
+	}
+	added := f.Same.Round == "" || r.overrules(f.Same)
 	switch same := f.Same; {
-	case same.Round == "" && f.Messages >= MaxMessages:
-		return refuse(policy.CodeTooMany, fmt.Sprintf("%d messages of this round are recorded, and no round has more", f.Messages))
-	case same.Round == "":
+	case added && f.Messages >= most:
+		return refuse(policy.CodeTooMany, fmt.Sprintf("%d messages of this round are recorded, and no more are taken", f.Messages))
+	case added:
 		return nil
 	case same.Source == events.ActorChannel && r.Channel == "":
 		return refuse(policy.CodeConflict, "the channel has reported this message, and its report stands")
