@@ -134,6 +134,10 @@ func TestMemo(t *testing.T) {
 		if err := before.Commit(); err != nil {
 			rt.Fatal(err)
 		}
+		before.Discard() // as whoever defers it does
+		tx := memo.Begin(store)
+		same(rt, "rows after the last", contents(rt, tx), contents(rt, plain.Snapshot()))
+		tx.Discard()
 		same(rt, "fingerprint", fingerprint(rt, store), fingerprint(rt, plain))
 	})
 }

@@ -196,6 +196,7 @@ type memoTx struct {
 	*Memo
 	settling  sync.Mutex // Commit may run beside the begin of the next
 	unsettled map[string]any
+	committed bool
 }
 
 // settle writes what is only here to the transaction below.
@@ -232,9 +233,7 @@ func (m *Memo) grows(key string) {
 
 func (t *memoTx) Set(key, value []byte) error {
 	t.forget(key)
-	if last, known := t.last[key[0]]; known && string(key) > last {
-		t.last[key[0]] = string(key)
-	}
+	t.grows(string(key))
 	switch key[0] {
 	case viewRoundOpen:
 		t.begins(key, events.RoundID(value))
@@ -283,6 +282,9 @@ func (t *memoTx) Commit() error {
 	if err := t.settle(); err != nil {
 		return err
 	}
+	t.settling.Lock()
+	t.committed = true
+	t.settling.Unlock()
 	return t.Tx.Commit()
 }
 
@@ -336,8 +338,15 @@ func (t *memoTx) Delete(key []byte) error {
 	return t.Tx.Delete(key)
 }
 
-// Discard forgets everything: what the transaction wrote never was.
+// Discard forgets everything: what the transaction wrote never was. After a commit it
+// does nothing.
 func (t *memoTx) Discard() {
+	t.settling.Lock()
+	committed := t.committed
+	t.settling.Unlock()
+	if committed {
+		return
+	}
 	clear(t.rows)
 	clear(t.older)
 	clear(t.last)

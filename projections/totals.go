@@ -296,7 +296,9 @@ func (c *counter) count() error {
 		if err := c.part(hourOf(until), until); err != nil {
 			return err
 		}
-		until = hourOf(until)
+		if until = hourOf(until); until <= since { // 0 too, which would be open
+			return nil
+		}
 	}
 	return c.hours(since, until)
 }

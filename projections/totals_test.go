@@ -305,5 +305,10 @@ func TestTotalsAround1970(t *testing.T) {
 		ok(t, err)
 		same(t, fmt.Sprint("calls since ", int64(since)), page.All.Calls, all.All.Calls)
 	}
+	for _, until := range []events.Instant{-3_600_000_001, -1, 1, 1_800_000_001, 3_600_000_000, 3_600_000_001} {
+		page, err := projections.Totals(snap, projections.TotalsFilter{CallFilter: projections.CallFilter{Until: until}})
+		ok(t, err)
+		same(t, fmt.Sprint("calls until ", int64(until)), page.All.Calls, int64(0))
+	}
 	ok(t, snap.Close())
 }

@@ -115,7 +115,11 @@ func (l *loader) commit() error {
 }
 
 // Sync writes all that is committed, and makes it durable.
-func (l *loader) Sync() error { return errors.Join(l.write(), l.wait(), l.Store.Sync()) }
+func (l *loader) Sync() error {
+	err := errors.Join(l.write(), l.wait(), l.Store.Sync())
+	l.recent = nil // of before: the next transaction of the store below reads what is here now
+	return err
+}
 
 // Close writes all that is committed. The store below stays open.
 func (l *loader) Close() error { return l.Sync() }

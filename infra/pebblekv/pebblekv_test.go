@@ -63,6 +63,30 @@ func TestLoader(t *testing.T) {
 	}
 }
 
+// TestStoreAfterLoad: what a store wrote before a load is not what it reads after it.
+func TestStoreAfterLoad(t *testing.T) {
+	s := mustOpen(t, "views", Options{FS: vfs.NewMem()})
+	write := func(to projections.Store, value string) {
+		t.Helper()
+		tx := to.Begin()
+		if err := errors.Join(tx.Set([]byte("a"), []byte(value)), tx.Commit()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(s, "before")
+	load := s.Load()
+	write(load, "loaded")
+	if err := load.Close(); err != nil {
+		t.Fatal(err)
+	}
+	tx := s.Begin()
+	if got, err := tx.Get([]byte("a")); string(got) != "loaded" {
+		t.Errorf("%q %v", got, err)
+	}
+	tx.Discard()
+	closeStore(t, s)
+}
+
 // synced is a loader that writes each commit at once.
 type synced struct{ *loader }
 
