@@ -14,7 +14,7 @@ import (
 func TestImports(t *testing.T) {
 	allowed := map[string]bool{
 		"bytes": true, "context": true, "crypto/sha256": true, "encoding/hex": true, "errors": true, "fmt": true, "iter": true,
-		"maps": true, "regexp": true, "slices": true, "strconv": true, "strings": true, "time": true, "unicode": true, "unicode/utf8": true,
+		"maps": true, "regexp": true, "slices": true, "strconv": true, "strings": true, "time": true, "unicode": true, "unicode/utf16": true, "unicode/utf8": true,
 		"github.com/go-json-experiment/json": true, "github.com/go-json-experiment/json/jsontext": true, "github.com/oklog/ulid/v2": true,
 	}
 	files, err := filepath.Glob("*.go")

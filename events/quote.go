@@ -1,9 +1,12 @@
 package events
 
 import (
+	"bytes"
+	"fmt"
 	"strconv"
 	"strings"
 	"unicode"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -28,6 +31,26 @@ func Escape(s string) string {
 	}
 	q := quote(s)
 	return strings.ReplaceAll(q[1:len(q)-1], `\"`, `"`)
+}
+
+// EscapeJSON escapes in JSON what stands in its texts and a reader does not see as what
+// it is. It is the same value.
+func EscapeJSON(raw []byte) []byte {
+	hides := func(r rune) bool { return r >= utf8.RuneSelf && Unseen(r) || r == 0x7f }
+	if bytes.IndexFunc(raw, hides) < 0 {
+		return raw
+	}
+	out := make([]byte, 0, len(raw)+len(raw)/8)
+	for _, r := range string(raw) {
+		if !hides(r) {
+			out = utf8.AppendRune(out, r)
+			continue
+		}
+		for _, unit := range utf16.AppendRune(nil, r) {
+			out = fmt.Appendf(out, `\u%04x`, unit)
+		}
+	}
+	return out
 }
 
 // Cut is the first most bytes of s at the most, cut between runes, in valid UTF-8:

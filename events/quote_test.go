@@ -1,14 +1,17 @@
 package events_test
 
 import (
+	"maps"
 	"strings"
 	"testing"
 	"unicode"
 	"unicode/utf8"
 
-	"gatebook/events"
-
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
 	"pgregory.net/rapid"
+
+	"gatebook/events"
 )
 
 func TestQuoteAndEscape(t *testing.T) {
@@ -62,6 +65,29 @@ func TestShownTextIsSafe(t *testing.T) {
 		}
 		if a != b && events.Escape(a) == events.Escape(b) {
 			t.Fatalf("%q and %q look the same", a, b)
+		}
+	})
+}
+
+// JSON that is shown is the same value, and shows nothing that moves a cursor, hides or
+// turns text round.
+func TestShownJSONIsSafe(t *testing.T) {
+	hostile := rapid.StringOf(rapid.SampledFrom([]rune("aé\"\\\n\x7f\u009b\u202e\u2066\u200b\ufeff\u2028\U000e0100🙂")))
+	rapid.Check(t, func(t *rapid.T) {
+		want := map[string]string{hostile.Draw(t, "name"): hostile.Draw(t, "text")}
+		raw, err := json.Marshal(want, jsontext.WithIndent("  "))
+		if err != nil {
+			t.Fatal(err)
+		}
+		shown := events.EscapeJSON(raw)
+		for _, r := range string(shown) {
+			if r != '\n' && events.Unseen(r) {
+				t.Fatalf("%s shows %U", shown, r)
+			}
+		}
+		var got map[string]string
+		if err := json.Unmarshal(shown, &got); err != nil || !maps.Equal(got, want) {
+			t.Fatalf("%s is %v (%v), want %v", shown, got, err, want)
 		}
 	})
 }

@@ -360,18 +360,25 @@ func (a *App) moment(flag, s string) (events.Instant, error) {
 		return 0, nil
 	}
 	if t, err := time.Parse(time.RFC3339, s); err == nil {
-		return events.InstantOf(t), nil
+		return bound(t), nil
 	}
 	if t, err := time.ParseInLocation(time.DateOnly, s, a.zone()); err == nil {
-		return events.InstantOf(t), nil
+		return bound(t), nil
 	}
 	if t, ok := a.printed(s); ok {
-		return events.InstantOf(t), nil
+		return bound(t), nil
 	}
 	if d, ok := ago(s); ok {
-		return events.InstantOf(a.Now().Add(-d)), nil
+		return bound(a.Now().Add(-d)), nil
 	}
 	return 0, fmt.Errorf(`--%s %s: want a time such as 2026-01-31T08:00:00Z, a date, or a while ago such as 30m, "2h ago", 3d`, flag, events.Quote(s))
+}
+
+// bound is a time as a bound of what is in the book: before the first and behind the last
+// one that an event may have, all are the same. None is 0, which is no bound.
+func bound(t time.Time) events.Instant {
+	const first, last = events.Instant(1), events.Instant(253_370_764_800_000_000) // the year 9999
+	return min(max(events.InstantOf(t), first), last)
 }
 
 // printed reads a time as lists print it, with or without its zone, which is the person's

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/go-json-experiment/json"
 	"github.com/nats-io/nats.go"
 
 	"gatebook/events"
@@ -240,11 +239,7 @@ func (f *follower) show(e people.Entry) error {
 	if !f.app.flags.json {
 		return f.print(f.app.auditCells(e, f.wide))
 	}
-	raw, err := json.Marshal(e)
-	if err == nil {
-		_, err = fmt.Fprintf(f.app.Out, "%s\n", raw)
-	}
-	return err
+	return f.app.printJSONLine(e)
 }
 
 // followWidths pad the columns of lines that are printed one by one.

@@ -16,13 +16,23 @@ import (
 	"gatebook/handlers/people"
 )
 
-// printJSON prints one value, indented.
+// printJSON prints one value, indented. What a terminal would act on is escaped.
 func (a *App) printJSON(v any) error {
 	raw, err := json.Marshal(v, jsontext.WithIndent("  "), jsontext.EscapeForHTML(false))
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(a.Out, "%s\n", raw)
+	_, err = fmt.Fprintf(a.Out, "%s\n", events.EscapeJSON(raw))
+	return err
+}
+
+// printJSONLine prints one value in one line.
+func (a *App) printJSONLine(v any) error {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(a.Out, "%s\n", events.EscapeJSON(raw))
 	return err
 }
 

@@ -7,7 +7,6 @@ import (
 	"math"
 	"time"
 
-	"github.com/go-json-experiment/json"
 	"github.com/spf13/cobra"
 
 	"gatebook/events"
@@ -139,12 +138,7 @@ func (s *story) tell(ctx context.Context, record events.Record) error {
 
 func (a *App) tell(record events.Record, line replay.Line) error {
 	if a.flags.json {
-		raw, err := json.Marshal(people.EventDetail{Seq: record.Seq, Subject: record.Subject, Event: record.Body})
-		if err != nil {
-			return err
-		}
-		_, err = fmt.Fprintf(a.Out, "%s\n", raw)
-		return err
+		return a.printJSONLine(people.EventDetail{Seq: record.Seq, Subject: record.Subject, Event: record.Body})
 	}
 	_, err := fmt.Fprintf(a.Out, "%6d  %s  %-10s  %s\n", line.Seq, a.when(line.Time), orDash(string(line.Agent)), events.Escape(line.Text))
 	return err
@@ -155,7 +149,7 @@ func pace(ctx context.Context, passed time.Duration, speed float64, wanted bool)
 	if !wanted || speed == 0 || passed <= 0 {
 		return ctx.Err()
 	}
-	timer := time.NewTimer(min(time.Duration(float64(passed)/speed), maxPause))
+	timer := time.NewTimer(time.Duration(min(float64(passed)/speed, float64(maxPause))))
 	defer timer.Stop()
 	select {
 	case <-timer.C:
