@@ -302,6 +302,26 @@ var table = []mutant{
 		pkg: "./handlers/tools/workspace", test: "TestPurgeKilled",
 	},
 	{
+		name: "moved-too-deep", means: "a folder goes where calls cannot name what is below it",
+		file: "handlers/tools/workspace/transfer.go", old: "if depth <= len(components(from)) {", new: "if true {",
+		pkg: "./handlers/tools/workspace", test: "TestNothingGetsTooDeep",
+	},
+	{
+		name: "damage-for-the-asker", means: "an engine decides on a book that a rebuild found damaged",
+		file: "handlers/views/builder.go", old: "b.cfg.Damaged(err)", new: "_ = err",
+		pkg: "./handlers/views", test: "TestOldViewsStay",
+	},
+	{
+		name: "claimed-first", means: "what an agent claimed keeps its channel's report out",
+		file: "policy/usage/usage.go", old: `r.Channel != "" && same.Source == events.ActorAgent && same.Round != r.Round`, new: "false",
+		pkg: "./policy/usage", test: "TestRecordAgain",
+	},
+	{
+		name: "handle-as-a-key", means: "the book holds the handle of another round",
+		file: "handlers/engine/facts.go", old: "if found || err != nil {\n\t\t\t\treturn found, err", new: "if err != nil {\n\t\t\t\treturn found, err",
+		pkg: "./handlers/engine", test: "TestNoHandleInTheBook",
+	},
+	{
 		name: "trash-without-a-record", means: "what is due of a trash goes although nothing was decided",
 		file: "cmd/gatebook/cleanup.go", old: "errors.Is(err, errNotDecided) {\n\t\t\treturn false",
 		new: "errors.Is(err, errNotDecided) {\n\t\t\terr, decided.Entries = nil, entries",
