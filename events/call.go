@@ -60,6 +60,19 @@ type ToolKey struct {
 	Name  string `json:"name"`
 }
 
+// OwnerBuiltin owns every tool that the engine itself holds.
+const OwnerBuiltin = "builtin"
+
+// String is the name that agents and the catalog use: that of a built-in tool alone, of
+// any other with its owner's in front ("mailer/send"). No owner has a slash in its name
+// and no built-in tool has, so that two keys never read the same.
+func (k ToolKey) String() string {
+	if k.Owner == OwnerBuiltin {
+		return k.Name
+	}
+	return k.Owner + "/" + k.Name
+}
+
 // Layer is a layer of the gate; the first one that refuses is reported.
 type Layer string
 

@@ -2,7 +2,7 @@
 // envelope, their bytes, and the contract of the log that keeps them.
 //
 // Start with [Event] and the structs that implement it (agent.go, round.go,
-// call.go, review.go, engine.go), then [Draft] (stamped, not yet in the book) and
+// call.go, review.go, asset.go, engine.go), then [Draft] (stamped, not yet in the book) and
 // [Recorded] (in the book). [Encode] and [Decode] turn one into the bytes of
 // the other; [Log] is where the bytes live.
 //
@@ -115,3 +115,24 @@ func (d Draft) Subject() (string, error) { return kinds.subject(d) }
 const SubjectPattern = subjectPrefix + ">"
 
 const subjectPrefix = "ev.main."
+
+// Every bound of the book in one place. Sizes are bytes.
+const (
+	// MaxEvent is the size of one encoded event, envelope included.
+	MaxEvent = 64 << 10
+	// MaxBatchEvents is how many events one atomic batch of the log holds.
+	MaxBatchEvents = 1000
+	// MaxBatchBytes is the size of the bodies of one atomic batch.
+	MaxBatchBytes = 4 << 20
+	// MaxSingles is how many one-event decisions go as pipelined single
+	// appends; above it an atomic batch costs fewer fsyncs.
+	MaxSingles = 8
+	// MaxPreview is how much of an argument or a result a refused or large
+	// call keeps in its event.
+	MaxPreview = 256
+	// MaxInlineArguments is the largest redacted argument text that stays in
+	// the event; a larger one goes to a blob and leaves its preview.
+	MaxInlineArguments = 8 << 10
+	// MaxName bounds names that are not ids: roles, profiles, tools.
+	MaxName = 128
+)

@@ -40,6 +40,8 @@ type (
 	CallID string
 	// ReviewID is a ULID, made by the engine.
 	ReviewID string
+	// AssetID is a ULID, made by the engine, of one version of an asset.
+	AssetID string
 	// Digest is a SHA-256 in 64 lower-case hexadecimal digits.
 	Digest string
 	// MAC is an HMAC-SHA256 under a key of the data folder, written like a
@@ -83,7 +85,7 @@ func ParsePersonID(s string) (PersonID, error) { return PersonID(s), checkName("
 
 // ULIDForm is any identifier written as a canonical ULID.
 type ULIDForm interface {
-	EventID | WriterID | Incarnation | ConversationID | RoundID | CallID | ReviewID
+	EventID | WriterID | Incarnation | ConversationID | RoundID | CallID | ReviewID | AssetID
 }
 
 // ParseULID takes a ULID in its canonical spelling only: 26 characters, upper

@@ -35,6 +35,11 @@ const (
 	KindReviewRefused      Kind = "review.refused"
 	KindReviewExpired      Kind = "review.expired"
 	KindReviewCancelled    Kind = "review.cancelled"
+	KindAssetRegistered    Kind = "asset.registered"
+	KindAssetApproved      Kind = "asset.approved"
+	KindAssetRefused       Kind = "asset.refused"
+	KindAssetExpired       Kind = "asset.expired"
+	KindAssetRetiered      Kind = "asset.retiered"
 	KindEngineStarted      Kind = "engine.started"
 	KindCatalogLoaded      Kind = "catalog.loaded"
 	KindPhaseChanged       Kind = "phase.changed"
@@ -86,6 +91,11 @@ var kinds = kindSet{
 	KindReviewRefused:      of[ReviewRefused](EntityReview, 1),
 	KindReviewExpired:      of[ReviewExpired](EntityReview, 1),
 	KindReviewCancelled:    of[ReviewCancelled](EntityReview, 1),
+	KindAssetRegistered:    of[AssetRegistered](EntityAsset, 1),
+	KindAssetApproved:      of[AssetApproved](EntityAsset, 1),
+	KindAssetRefused:       of[AssetRefused](EntityAsset, 1),
+	KindAssetExpired:       of[AssetExpired](EntityAsset, 1),
+	KindAssetRetiered:      of[AssetRetiered](EntityAsset, 1),
 	KindEngineStarted:      of[EngineStarted](EntityEngine, 1),
 	KindCatalogLoaded:      of[CatalogLoaded](EntityEngine, 1),
 	KindPhaseChanged:       of[PhaseChanged](EntityEngine, 1),

@@ -9,6 +9,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"gatebook/events"
+	"gatebook/policy/asset"
 	"gatebook/policy/paths"
 	"gatebook/policy/when"
 )
@@ -64,6 +65,10 @@ type CallFacts struct {
 	// PhaseSet is the last phase.changed; 0 where there was none.
 	PhaseSet int
 	Tool     ToolFacts
+	// Asset is what is on record of a tool that is not built in, and NewAsset the id of its
+	// asset where this call is the first to meet it.
+	Asset    asset.Facts
+	NewAsset events.AssetID
 	Prior    PriorCall
 	// SameStaged is the agent's call of this tool with these arguments that waits for a
 	// person, and NoRoom says that no more can be kept until one decides. Neither need be
@@ -127,6 +132,8 @@ type PriorCall struct {
 // CallDecision is the gate's answer: either a decision to record, or the
 // earlier call whose recorded answer stands.
 type CallDecision struct {
+	// Before is what is recorded in front of the decision: what it changes of an asset.
+	Before  []events.Event
 	Decided events.CallDecided
 	Replays events.CallID
 }
@@ -146,6 +153,7 @@ var gateLayers = [...]struct {
 	{events.LayerProfile, []func(*gate) *refused{refuseProfile}},
 	{events.LayerPrincipal, []func(*gate) *refused{refusePrincipal}},
 	{events.LayerAncestors, []func(*gate) *refused{refuseAncestors, refuseChildPolicy}},
+	{events.LayerAsset, []func(*gate) *refused{refuseAsset}},
 	{events.LayerStaging, []func(*gate) *refused{refuseStaging}},
 }
 
@@ -177,7 +185,7 @@ func DecideCall(c *Compiled, req CallRequest, f CallFacts) CallDecision {
 	if no != nil && no.replays != "" {
 		return CallDecision{Replays: no.replays}
 	}
-	return CallDecision{Decided: g.decided(no)}
+	return CallDecision{Before: g.asset.Events, Decided: g.decided(no)}
 }
 
 // gate is one decision in the making.
@@ -188,13 +196,15 @@ type gate struct {
 	matched bool      // the round is the agent's and its handle is right
 	free    bool      // the key was looked up and no call has it
 	phase   int
+	tool    string // its name, with its owner's where that is not the engine
 	tier    events.Tier
-	deep    bool     // the tool acts on what is below a path, too
-	finds   bool     // and asks about one that it finds
-	above   bool     // it is an agent above the caller that is asked
-	release bool     // a person approved the call, and it is asked about again
-	found   *staging // what in its arguments makes it wait for a person; nil for nothing
-	profile string   // in effect
+	asset   asset.Outcome // once asked; the zero value for a tool that needs none
+	deep    bool          // the tool acts on what is below a path, too
+	finds   bool          // and asks about one that it finds
+	above   bool          // it is an agent above the caller that is asked
+	release bool          // a person approved the call, and it is asked about again
+	found   *staging      // what in its arguments makes it wait for a person; nil for nothing
+	profile string        // in effect
 	// createOnly says that a grant that covers the call lets it replace nothing.
 	createOnly bool
 	agent      Agent
@@ -230,9 +240,9 @@ func newGate(c *Compiled, req CallRequest, f CallFacts) *gate {
 		g.facts.Round = RoundFacts{}
 	}
 	g.phase = c.PhaseInForce(f.PhaseSet)
-	g.tier, g.deep = events.Privileged, true
-	if req.Tool.Owner == OwnerBuiltin {
-		g.tier = tierOf(req.Tool.Name, f.Tool.Tier)
+	g.tool = req.Tool.String()
+	g.tier, g.deep, g.finds = tierOf(req.Tool, f), true, false
+	if req.Tool.Owner == events.OwnerBuiltin {
 		g.deep, g.finds = reach(req.Tool.Name)
 	}
 	g.profile = c.profileInEffect(g.facts.Round.Session, f.Agent.Longtime)
@@ -341,31 +351,13 @@ func refuseOpenCalls(g *gate) *refused {
 	return nil
 }
 
-func refuseTool(g *gate) *refused {
-	if g.req.Tool.Owner != OwnerBuiltin || !g.facts.Tool.Known {
-		return &refused{
-			verdict: events.NotFound, layer: events.LayerTool, rule: "unknown",
-			reason: "there is no tool " + g.name() + "; names are exact, case included",
-		}
-	}
-	return nil
-}
-
-func refusePhase(g *gate) *refused {
-	if g.phase < 2 && g.tier != events.ReadOnly {
-		return deny(events.LayerPhase, "phase", fmt.Sprintf(
-			"phase %d offers only read_only tools and %s is %s; an approver can raise the phase with gatebook phase 2, where the catalog says phase: 2", g.phase, g.name(), g.tier))
-	}
-	return nil
-}
-
 func refuseRole(g *gate) *refused {
 	switch {
 	case !g.inCatalog:
 		return deny(events.LayerRole, "catalog", "the catalog in force has no agent of this id; an approver can add it with gatebook agent add")
 	case !g.facts.Agent.Enrolled:
 		return deny(events.LayerRole, "enrolled", "this agent is not enrolled, or it was released; a released id is never given again")
-	case len(g.c.roles[g.agent.Role][g.req.Tool.Name]) == 0:
+	case len(g.c.roles[g.agent.Role][g.tool]) == 0:
 		return deny(events.LayerRole, "grant", fmt.Sprintf("the role %s does not grant %s; it grants %s; an approver can add a grant in the catalog",
 			g.agent.Role, g.name(), g.c.roles[g.agent.Role]))
 	}
@@ -394,7 +386,7 @@ func refuseLimits(g *gate) *refused {
 		return nil
 	}
 	return deny(events.LayerRole, no.limit, fmt.Sprintf("%sthe role %s grants %s only so: %s; this one call was refused, and nothing else changed",
-		because(no.why), g.agent.Role, g.name(), granted.forms(g.req.Tool.Name)))
+		because(no.why), g.agent.Role, g.name(), granted.forms(g.tool)))
 }
 
 func refuseProfile(g *gate) *refused {
@@ -405,7 +397,7 @@ func refuseProfile(g *gate) *refused {
 		return deny(events.LayerProfile, "profile", fmt.Sprintf("the profile in effect, %s, does not allow %s; it allows %s; who talks in the round, or the agent's longtime profile, decides which profile that is",
 			g.profile, g.name(), allowed))
 	case by == nil:
-		return deny(events.LayerProfile, no.limit, fmt.Sprintf("%sthe profile in effect, %s, allows %s only so: %s", because(no.why), g.profile, g.name(), allowed.forms(g.req.Tool.Name)))
+		return deny(events.LayerProfile, no.limit, fmt.Sprintf("%sthe profile in effect, %s, allows %s only so: %s", because(no.why), g.profile, g.name(), allowed.forms(g.tool)))
 	}
 	if l, why := profile.deny.denial(g); l != nil {
 		return deny(events.LayerProfile, "deny", fmt.Sprintf("%sthe profile in effect, %s, denies %s", because(why), g.profile, l))
@@ -446,7 +438,7 @@ func refuseTalker(g *gate, who events.Principal, over events.ChannelID) *refused
 	return nil
 }
 
-func (g *gate) name() string { return events.Escape(g.req.Tool.Name) }
+func (g *gate) name() string { return events.Escape(g.tool) }
 
 // decided is the event; no is nil where every layer allows.
 func (g *gate) decided(no *refused) events.CallDecided {
@@ -454,7 +446,7 @@ func (g *gate) decided(no *refused) events.CallDecided {
 	d := events.CallDecided{
 		Call: g.req.Call, Round: r.Round, Conversation: r.Conversation, Principal: r.Principal,
 		Tool:      events.ToolKey{Owner: events.Cut(g.req.Tool.Owner, events.MaxName), Name: events.Cut(g.req.Tool.Name, events.MaxName)},
-		Arguments: g.req.Arguments, Verdict: events.Allow, Tier: g.tier, Profile: g.profile,
+		Arguments: g.req.Arguments, Verdict: events.Allow, Tier: g.tier, Profile: g.profile, Asset: string(g.asset.Asset),
 		Facts: events.CallFacts{
 			Phase: g.phase, Role: g.agent.Role, RoleVersion: g.c.catalog.Roles[g.agent.Role].Version,
 			SessionProfile: r.Session, LongtimeProfile: g.facts.Agent.Longtime,

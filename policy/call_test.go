@@ -13,6 +13,7 @@ import (
 	"pgregory.net/rapid"
 
 	"gatebook/events"
+	"gatebook/policy/asset"
 	"gatebook/policy/paths"
 )
 
@@ -46,7 +47,7 @@ func TestDecideCall(t *testing.T) {
 			f.Prior = PriorCall{"C0", r.Tool, "m0"}
 		}, "reject round key"},
 		{"key used for another tool", func(_ *Catalog, r *CallRequest, f *CallFacts) {
-			f.Prior = PriorCall{"C0", events.ToolKey{Owner: OwnerBuiltin, Name: "file.read"}, "m1"}
+			f.Prior = PriorCall{"C0", events.ToolKey{Owner: events.OwnerBuiltin, Name: "file.read"}, "m1"}
 		}, "reject round key"},
 		{"key without MAC never matches", func(_ *Catalog, r *CallRequest, f *CallFacts) {
 			r.Arguments.MAC, f.Prior = "", PriorCall{"C0", r.Tool, ""}
@@ -60,7 +61,7 @@ func TestDecideCall(t *testing.T) {
 			f.Prior = PriorCall{"C0", r.Tool, "m0"}
 		}, "deny round ended"},
 		{"unknown tool", func(_ *Catalog, _ *CallRequest, f *CallFacts) { f.Tool.Known = false }, "not_found tool unknown"},
-		{"O-R16 the same name of another owner", func(_ *Catalog, r *CallRequest, _ *CallFacts) { r.Tool.Owner = "srv" }, "not_found tool unknown"},
+		{"O-R16 the same name of another owner", func(_ *Catalog, r *CallRequest, _ *CallFacts) { r.Tool.Owner = "srv" }, "deny role grant"},
 		{"phase absent is 1", func(c *Catalog, _ *CallRequest, _ *CallFacts) { c.Phase = 0 }, "deny phase phase"},
 		{"phase lowered", func(_ *Catalog, _ *CallRequest, f *CallFacts) { f.PhaseSet = 1 }, "deny phase phase"},
 		{"phase set to what nobody knows", func(_ *Catalog, _ *CallRequest, f *CallFacts) { f.PhaseSet = 9 }, "deny phase phase"},
@@ -186,17 +187,19 @@ func TestTierOfToolsOutsideTheList(t *testing.T) {
 	}
 }
 
-// Whichever layers would refuse, the first in the order of Layers is named.
+// Whichever layers would refuse, the first in the order of Layers is named. The tool is not
+// built in, so that all are asked.
 func TestLayersAreAskedInOrder(t *testing.T) {
+	const note = "mailer/note"
 	breaks := map[events.Layer]func(*Catalog, *CallRequest, *CallFacts){
 		events.LayerDecode:   func(_ *Catalog, r *CallRequest, _ *CallFacts) { r.Malformed = &Malformed{"path", "x"} },
 		events.LayerEngine:   func(_ *Catalog, r *CallRequest, _ *CallFacts) { r.Unkept = true },
 		events.LayerRound:    func(_ *Catalog, _ *CallRequest, f *CallFacts) { f.Prior = PriorCall{Call: "C0"} },
 		events.LayerTool:     func(_ *Catalog, _ *CallRequest, f *CallFacts) { f.Tool.Known = false },
 		events.LayerPhase:    func(c *Catalog, _ *CallRequest, _ *CallFacts) { c.Phase = 1 },
-		events.LayerBaseline: func(c *Catalog, _ *CallRequest, _ *CallFacts) { c.Baseline.Deny = []Rule{{Tool: "file.write"}} },
+		events.LayerBaseline: func(c *Catalog, _ *CallRequest, _ *CallFacts) { c.Baseline.Deny = []Rule{{Tool: note}} },
 		events.LayerPrincipal: func(c *Catalog, _ *CallRequest, _ *CallFacts) {
-			c.Principals.IDs = map[string]Policy{"anna": {Deny: []Rule{{Tool: "file.write"}}}}
+			c.Principals.IDs = map[string]Policy{"anna": {Deny: []Rule{{Tool: note}}}}
 		},
 		events.LayerRole: func(_ *Catalog, _ *CallRequest, f *CallFacts) { f.Agent.Enrolled = false },
 		events.LayerAncestors: func(_ *Catalog, _ *CallRequest, f *CallFacts) {
@@ -204,8 +207,9 @@ func TestLayersAreAskedInOrder(t *testing.T) {
 			f.Agent.Ancestors = []AncestorFacts{{Agent: "bob", Enrolled: true, Longtime: "work"}}
 		},
 		events.LayerProfile: func(_ *Catalog, _ *CallRequest, f *CallFacts) { f.Round.Session = NoProfile },
+		events.LayerAsset:   func(_ *Catalog, _ *CallRequest, f *CallFacts) { f.Asset.State = events.AssetStateRefused },
 		events.LayerStaging: func(c *Catalog, _ *CallRequest, _ *CallFacts) {
-			c.Tools = map[string]Tool{"file.write": {Staging: StagingApprove}}
+			c.Tools = map[string]Tool{note: {Staging: StagingApprove}}
 		},
 	}
 	if len(breaks) != len(Layers()) {
@@ -213,6 +217,13 @@ func TestLayersAreAskedInOrder(t *testing.T) {
 	}
 	rapid.Check(t, func(rt *rapid.T) {
 		c, req, f := sample(), request("file.write", "a"), facts()
+		req.Tool = events.ToolKey{Owner: "mailer", Name: "note"}
+		f.Tool.Tier = events.Reversible
+		f.Asset = asset.Facts{Asset: "A1", Met: true, Tier: events.Reversible, Highest: events.Reversible, State: events.AssetStateApproved}
+		c.Scopes["files"] = Scope{Tools: append(c.Scopes["files"].Tools, note)}
+		role := c.Roles["worker"]
+		role.Grants = append(role.Grants, Rule{Tool: note})
+		c.Roles["worker"] = role
 		var want events.Layer
 		for _, layer := range Layers() {
 			if rapid.Bool().Draw(rt, string(layer)) {
@@ -220,8 +231,16 @@ func TestLayersAreAskedInOrder(t *testing.T) {
 				want = cmp.Or(want, layer)
 			}
 		}
-		if got := DecideCall(compiled(t, func(x *Catalog) { *x = c }), req, f).Decided.Layer; got != want {
+		out, err := Compile(c, note)
+		if err != nil {
+			rt.Fatal(err)
+		}
+		d := DecideCall(out, req, f)
+		if got := d.Decided.Layer; got != want {
 			rt.Fatalf("the layer %q refused, want %q", got, want)
+		}
+		if asked := want == "" || want == events.LayerStaging || want == events.LayerAsset; (d.Decided.Asset == "A1") != asked {
+			rt.Fatalf("refused by %q, the decision names the asset %q", want, d.Decided.Asset)
 		}
 	})
 }
@@ -330,7 +349,7 @@ func TestOrderOfRulesNeverChangesAVerdict(t *testing.T) {
 		if first.Digest() != second.Digest() {
 			t.Fatal("the order of a list is in the digest")
 		}
-		if a, b := DecideCall(first, req, f), DecideCall(second, req, f); a != b {
+		if a, b := DecideCall(first, req, f), DecideCall(second, req, f); !reflect.DeepEqual(a, b) {
 			t.Fatalf("%+v\n%+v", a, b)
 		}
 	})

@@ -15,7 +15,7 @@
 //     reason a person understands.
 //
 // The layers in force are 1 decode, 2 round, 3 tool, 4 phase, 5 baseline, 6 role,
-// 7 profile, 8 principal, 9 ancestors and 13 staging; those between (DESIGN, section 8)
+// 7 profile, 8 principal, 9 ancestors, 12 asset and 13 staging; those between (DESIGN, section 8)
 // put themselves there without a change to these.
 //
 // go-json-experiment/json is here for its strictness and the RFC 8785 form.
@@ -73,7 +73,8 @@ type Baseline struct {
 type Tool struct {
 	// Private keeps it for rounds whose principal is internal.
 	Private bool `json:"private,omitzero"`
-	// Staging is auto, also where absent, or approve: each call waits for a person.
+	// Staging is auto, or approve: each call waits for a person. Where it is absent, each
+	// call of a privileged tool does.
 	Staging Staging `json:"staging,omitzero"`
 }
 

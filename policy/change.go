@@ -386,8 +386,8 @@ func (d *diff) tools(a, b map[string]Tool) {
 		if x, y := a[name].Private, b[name].Private; x != y {
 			d.add("tools."+name+".private", fmt.Sprintf("changed from %t to %t", x, y), x)
 		}
-		if x, y := cmp.Or(a[name].Staging, StagingAuto), cmp.Or(b[name].Staging, StagingAuto); x != y {
-			d.add("tools."+name+".staging", fmt.Sprintf("changed from %s to %s", x, y), y == StagingAuto)
+		if x, y := a[name].Staging, b[name].Staging; x != y {
+			d.add("tools."+name+".staging", fmt.Sprintf("changed from %s to %s", x.shown(name), y.shown(name)), y.waits() < x.waits())
 		}
 	}
 }

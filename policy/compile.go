@@ -249,10 +249,7 @@ func normalise(c Catalog) (Catalog, error) {
 		return Profile{Scopes: sorted(p.Scopes), Tools: sorted(p.Tools), Allow: sortedRules(p.Allow), Deny: sortedRules(p.Deny)}
 	})
 	n.Baseline.Deny = sortedRules(n.Baseline.Deny)
-	n.Tools = each(n.Tools, func(t Tool) Tool {
-		t.Staging = unless(t.Staging, StagingAuto)
-		return t
-	})
+	n.Tools = normalTools(n.Tools)
 	n.Content = each(n.Content, func(r ContentRule) ContentRule {
 		r.Tools, r.Scopes = sorted(r.Tools), sorted(r.Scopes)
 		return r
@@ -275,6 +272,21 @@ func normalise(c Catalog) (Catalog, error) {
 	n.Limits = normalLimits(n.Limits)
 	n.Prices.Models = each(n.Prices.Models, func(p price.Price) price.Price { return p })
 	return n, nil
+}
+
+// normalTools leaves auto out where it says nothing: of another tool it says that calls do
+// not wait even where the tool is privileged.
+func normalTools(m map[string]Tool) map[string]Tool {
+	for name, t := range m {
+		if b, ok := LookupBuiltin(name); ok && b.Tier != events.Privileged {
+			t.Staging = unless(t.Staging, StagingAuto)
+			m[name] = t
+		}
+	}
+	if len(m) == 0 {
+		return nil
+	}
+	return m
 }
 
 func normalPolicy(p Policy) Policy {

@@ -68,7 +68,7 @@ func refuseBaseline(g *gate) *refused {
 }
 
 func refusePrivate(g *gate) *refused {
-	if g.c.catalog.Tools[g.req.Tool.Name].Private && g.facts.Round.Principal.Kind != events.PrincipalInternal {
+	if g.c.catalog.Tools[g.tool].Private && g.facts.Round.Principal.Kind != events.PrincipalInternal {
 		return deny(events.LayerBaseline, "private", g.name()+" is private: only a job's round (kind internal) may use it")
 	}
 	return nil
@@ -79,7 +79,7 @@ func refusePrivate(g *gate) *refused {
 // work is done.
 func refuseContent(g *gate) *refused {
 	about := slices.DeleteFunc(slices.Clone(g.c.content), func(r contentRule) bool {
-		return r.tools != nil && !r.tools[g.req.Tool.Name]
+		return r.tools != nil && !r.tools[g.tool]
 	})
 	if len(about) == 0 {
 		return nil

@@ -67,7 +67,7 @@ func compiled(t testing.TB, edits ...func(*Catalog)) *Compiled {
 func request(tool string, named ...string) CallRequest {
 	req := CallRequest{
 		Call: "C1", Agent: "alice", Round: "R1", HandleHash: handle, Key: "k1",
-		Tool:      events.ToolKey{Owner: OwnerBuiltin, Name: tool},
+		Tool:      events.ToolKey{Owner: events.OwnerBuiltin, Name: tool},
 		Arguments: events.Arguments{Text: events.Plain(`{"path":"a"}`), MAC: "m1", Size: 12},
 	}
 	for _, p := range named {

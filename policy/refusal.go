@@ -19,6 +19,7 @@ type Code string
 const (
 	CodeConflict            Code = "conflict"
 	CodeInvalid             Code = "invalid"
+	CodeNoAsset             Code = "no_asset"
 	CodeNoReview            Code = "no_review"
 	CodeNoRound             Code = "no_round"
 	CodeNotAllowed          Code = "not_allowed"
@@ -35,7 +36,7 @@ const (
 // Codes are all of them, in order. The caller owns the slice.
 func Codes() []Code {
 	return []Code{
-		CodeConflict, CodeInvalid, CodeNoReview, CodeNoRound, CodeNotAllowed, CodeReviewDecided, CodeReviewExpired, CodeRoundEnded, CodeRoundOpen,
+		CodeConflict, CodeInvalid, CodeNoAsset, CodeNoReview, CodeNoRound, CodeNotAllowed, CodeReviewDecided, CodeReviewExpired, CodeRoundEnded, CodeRoundOpen,
 		CodeTooMany, CodeUnknownAgent, CodeUnknownConversation, CodeUnknownProfile,
 	}
 }

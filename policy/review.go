@@ -3,6 +3,7 @@ package policy
 import (
 	"cmp"
 	"fmt"
+	"slices"
 
 	"gatebook/events"
 )
@@ -10,11 +11,22 @@ import (
 // Staging says whether calls of a tool run at once or wait for a person.
 type Staging string
 
-// The stagings.
+// The stagings. Without one a call of a privileged tool waits, and no other does.
 const (
 	StagingAuto    Staging = "auto"
 	StagingApprove Staging = "approve"
 )
+
+// waits orders stagings: with a higher one at least as many calls wait.
+func (s Staging) waits() int { return slices.Index([]Staging{StagingAuto, "", StagingApprove}, s) }
+
+// shown is the staging of a tool for people.
+func (s Staging) shown(tool string) Staging {
+	if b, ok := LookupBuiltin(tool); ok && b.Tier != events.Privileged {
+		return cmp.Or(s, StagingAuto)
+	}
+	return cmp.Or(s, "by tier")
+}
 
 // MaxStaged is how many calls of a round may wait for a person at once.
 const MaxStaged = 20
@@ -23,16 +35,21 @@ const MaxStaged = 20
 type staging struct{ rule, reason string }
 
 // MayStage says whether a call of the tool can come to wait for a person, so that the
-// facts which only that asks for are worth reading.
-func (c *Compiled) MayStage(tool string) bool {
+// facts which only that asks for are worth reading. said is the tier that the tool gives
+// itself, which may be too low: what is not built in can always come to wait.
+func (c *Compiled) MayStage(tool events.ToolKey, said events.Tier) bool {
 	if c == nil {
 		return false
 	}
-	if c.catalog.Tools[tool].Staging == StagingApprove || c.staging[tool] {
+	name := tool.String()
+	switch staging := c.catalog.Tools[name].Staging; {
+	case staging == StagingApprove, c.staging[name]:
+		return true
+	case staging == "" && (tool.Owner != events.OwnerBuiltin || tierOf(tool, CallFacts{Tool: ToolFacts{Tier: said}}) == events.Privileged):
 		return true
 	}
 	for _, r := range c.content {
-		if r.stages && (r.tools == nil || r.tools[tool]) {
+		if r.stages && (r.tools == nil || r.tools[name]) {
 			return true
 		}
 	}
@@ -43,12 +60,15 @@ func (c *Compiled) MayStage(tool string) bool {
 // the children of its agents: else a child would do at once what the agent above must
 // ask for.
 func (g *gate) staged() *staging {
-	tool := g.req.Tool.Name
+	tool := g.tool
 	if g.found != nil {
 		return g.found
 	}
 	if g.c.catalog.Tools[tool].Staging == StagingApprove {
 		return &staging{"tool", "a person must approve each call of " + g.name()}
+	}
+	if g.tier == events.Privileged && g.c.catalog.Tools[tool].Staging == "" {
+		return &staging{"privileged", "a person must approve each call of " + g.name() + ", which is privileged"}
 	}
 	if g.c.approves(g.agent.Role, tool) {
 		return &staging{"role", fmt.Sprintf("a person must approve each call of %s by an agent of the role %s", g.name(), g.agent.Role)}

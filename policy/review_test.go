@@ -80,7 +80,7 @@ func TestWhatWaits(t *testing.T) {
 			if verdict(got) != row.want {
 				t.Errorf("%s, want %s (%s)", verdict(got), row.want, got.Reason)
 			}
-			if c := compiled(t, row.edit); strings.HasPrefix(row.want, "stage") && !c.MayStage("file.write") {
+			if c := compiled(t, row.edit); strings.HasPrefix(row.want, "stage") && !c.MayStage(events.ToolKey{Owner: events.OwnerBuiltin, Name: "file.write"}, "") {
 				t.Error("the catalog says that it cannot wait")
 			}
 		})
@@ -169,11 +169,13 @@ func TestReviewExpiry(t *testing.T) {
 // O-R26: a tool whose tier is not known, whatever it says of itself, is privileged.
 func TestUnknownTiers(t *testing.T) {
 	for _, said := range []events.Tier{"", "READ_ONLY", "read-only", "true", "null", "trusted", "privileged"} {
-		if got := tierOf("other.tool", said); got != events.Privileged {
-			t.Errorf("O-R26 a tool that says %q of itself is %s", said, got)
+		for _, owner := range []string{events.OwnerBuiltin, "mailer"} {
+			if got := tierOf(events.ToolKey{Owner: owner, Name: "other.tool"}, CallFacts{Tool: ToolFacts{Tier: said}}); got != events.Privileged {
+				t.Errorf("O-R26 a tool of %s that says %q of itself is %s", owner, said, got)
+			}
 		}
 	}
-	if got := tierOf("file.write", events.ReadOnly); got != events.Reversible {
+	if got := tierOf(events.ToolKey{Owner: events.OwnerBuiltin, Name: "file.write"}, CallFacts{Tool: ToolFacts{Tier: events.ReadOnly}}); got != events.Reversible {
 		t.Errorf("O-R26 a built-in tool is lowered to %s", got)
 	}
 }

@@ -209,7 +209,7 @@ func (g *gate) vars() *when.Vars {
 	}
 	round := g.facts.Round
 	g.seen = &when.Vars{
-		Args: args, Tool: g.req.Tool.Name, Agent: string(g.req.Agent), Role: g.agent.Role,
+		Args: args, Tool: g.tool, Agent: string(g.req.Agent), Role: g.agent.Role,
 		Channel: string(round.Channel), Conversation: string(round.Conversation),
 		PrincipalID: round.Principal.ID, PrincipalKind: string(round.Principal.Kind),
 		Profile: g.profile, Step: round.Steps + 1, Used: round.Used,
@@ -270,7 +270,7 @@ func (c *Catalog) toolsOf(r Rule) []string {
 // grant looks for a rule that covers the call. Where none does, no is the limit
 // that the first one names; where no rule is about the tool, it is empty.
 func (r rules) grant(g *gate) (by *limit, no outside) {
-	for _, l := range r[g.req.Tool.Name] {
+	for _, l := range r[g.tool] {
 		exceeded := l.exceeded(g)
 		if exceeded.limit == "" && (by == nil || by.CreateOnly) {
 			by = l // one that asks for less is as good
@@ -287,7 +287,7 @@ func (r rules) grant(g *gate) (by *limit, no outside) {
 
 // denial gives the first rule that denies the call, and its why; nil where none does.
 func (r rules) denial(g *gate) (*limit, string) {
-	for _, l := range r[g.req.Tool.Name] {
+	for _, l := range r[g.tool] {
 		if is, why := l.denies(g); is {
 			return l, why
 		}
@@ -300,7 +300,7 @@ func (r rules) only(g *gate, no outside) string {
 	if no.limit == "" {
 		return ""
 	}
-	return "; " + g.name() + " only so: " + r.forms(g.req.Tool.Name)
+	return "; " + g.name() + " only so: " + r.forms(g.tool)
 }
 
 // forms are the limits that the rules name for a tool, for people.

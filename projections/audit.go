@@ -53,6 +53,8 @@ type AuditRow struct {
 	Catalog     events.Digest // in force at the decision
 	// Review is that of a staged call; empty for every other.
 	Review events.ReviewID
+	// Asset is what the tool ran as, or would have; empty for a tool that needs none.
+	Asset events.AssetID
 }
 
 // storedCall is an AuditRow in the store.
@@ -94,6 +96,7 @@ type storedCall struct {
 	ReleasedSeq                  events.Seq
 	Catalog                      events.Digest
 	Review                       events.ReviewID
+	Asset                        events.AssetID
 }
 
 func storeCall(r AuditRow) storedCall {
@@ -107,7 +110,7 @@ func storeCall(r AuditRow) storedCall {
 		ResultSize: r.Result.Size, ResultMAC: r.Result.MAC, ResultPreview: storePersonal(r.Result.Preview),
 		ResultRedacted: r.Result.Redacted, ResultTruncated: r.Result.Truncated, ResultBlob: r.Result.Blob, Executor: r.Executor,
 		Tier: r.Tier, Duration: r.Duration, Decided: r.Decided, Released: r.Released, Completed: r.Completed,
-		Seq: r.Seq, CompletedSeq: r.CompletedSeq, ReleasedSeq: r.ReleasedSeq, Catalog: r.Catalog, Review: r.Review,
+		Seq: r.Seq, CompletedSeq: r.CompletedSeq, ReleasedSeq: r.ReleasedSeq, Catalog: r.Catalog, Review: r.Review, Asset: r.Asset,
 	}
 }
 
@@ -125,7 +128,7 @@ func (s storedCall) row() AuditRow {
 		},
 		Executor: s.Executor, Tier: s.Tier, Duration: s.Duration,
 		Decided: s.Decided, Released: s.Released, Completed: s.Completed,
-		Seq: s.Seq, CompletedSeq: s.CompletedSeq, ReleasedSeq: s.ReleasedSeq, Catalog: s.Catalog, Review: s.Review,
+		Seq: s.Seq, CompletedSeq: s.CompletedSeq, ReleasedSeq: s.ReleasedSeq, Catalog: s.Catalog, Review: s.Review, Asset: s.Asset,
 	}
 }
 

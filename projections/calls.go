@@ -24,6 +24,9 @@ func (f *fold) callDecided(e events.CallDecided) error {
 	f.put(keyOf(viewCall, string(e.Call)), seqValue(f.rec.Seq))
 	f.put(withSeq(listKey(viewCallAgent, string(f.rec.Agent)), f.rec.Seq), []byte{})
 	if e.Verdict == events.Allow {
+		if err := f.runAsset(row.Asset); err != nil {
+			return err
+		}
 		f.put(seqKey(viewCallOpen, f.rec.Seq), seqValue(f.rec.Seq))
 	}
 	f.agent.LastActivity = f.rec.Time
@@ -56,7 +59,7 @@ func (f *fold) decidedRow(e events.CallDecided) AuditRow {
 		Agent: f.rec.Agent, Role: e.Facts.Role, Principal: e.Principal, Profile: e.Profile,
 		Tool: e.Tool, ToolKnown: e.Definition != "" || e.Verdict == events.Allow || e.Verdict == events.Stage, Key: e.Key, MAC: e.Arguments.MAC, ArgsPreview: preview(e.Arguments.Text), ArgsSize: e.Arguments.Size, Paths: e.Arguments.Paths,
 		Verdict: e.Verdict, Layer: e.Layer, Rule: e.Rule, Reason: e.Reason, Tier: e.Tier,
-		Decided: f.rec.Time, Seq: f.rec.Seq, Catalog: f.rec.Catalog,
+		Decided: f.rec.Time, Seq: f.rec.Seq, Catalog: f.rec.Catalog, Asset: events.AssetID(e.Asset),
 	}
 	if status, final := e.Verdict.Final(); final {
 		row.Status, row.Completed = status, f.rec.Time
@@ -146,6 +149,9 @@ func (f *fold) callReleased(e events.CallReleased) error {
 	round.Staged--
 	round.use(row.Tool, 1)
 	f.setRound(round)
+	if err := f.runAsset(row.Asset); err != nil {
+		return err
+	}
 	was := row
 	row.Released, row.ReleasedSeq = f.rec.Time, f.rec.Seq
 	f.put(seqKey(viewCallOpen, f.rec.Seq), seqValue(row.Seq))

@@ -14,6 +14,7 @@ type DueKind byte
 const (
 	DueRound  DueKind = 1 // a round times out
 	DueReview DueKind = 2 // a review expires
+	DueAsset  DueKind = 3 // the grace of an asset ends
 )
 
 // DueRow is something that is to happen at a time.
@@ -21,9 +22,10 @@ type DueRow struct {
 	At    events.Instant
 	Kind  DueKind
 	Agent events.AgentID
-	// Round or Review is what it happens to.
+	// Round, Review or Asset is what it happens to.
 	Round  events.RoundID
 	Review events.ReviewID
+	Asset  events.AssetID
 }
 
 // slotBits makes slots of 2^26 µs, about 67 seconds.
@@ -76,6 +78,8 @@ func dueRow(r Reader, key []byte) (DueRow, error) {
 		return dueRound(r, events.RoundID(id))
 	case DueReview:
 		return dueReview(r, events.ReviewID(id))
+	case DueAsset:
+		return dueAsset(r, events.AssetID(id))
 	}
 	return DueRow{}, fmt.Errorf("%w: a due row of an unknown kind", ErrStore)
 }
@@ -86,6 +90,14 @@ func dueReview(r Reader, id events.ReviewID) (DueRow, error) {
 		err = fmt.Errorf("%w: a due row of review %s, which is not open", ErrStore, events.Quote(string(id)))
 	}
 	return DueRow{At: review.Expires, Kind: DueReview, Agent: review.Agent, Review: review.Review}, err
+}
+
+func dueAsset(r Reader, id events.AssetID) (DueRow, error) {
+	asset, ok, err := AssetByID(r, id)
+	if err == nil && (!ok || asset.State != events.AssetStateProvisional) {
+		err = fmt.Errorf("%w: a due row of asset %s, which is not provisional", ErrStore, events.Quote(string(id)))
+	}
+	return DueRow{At: asset.Expires, Kind: DueAsset, Agent: asset.Agent, Asset: asset.Asset}, err
 }
 
 func dueRound(r Reader, id events.RoundID) (DueRow, error) {

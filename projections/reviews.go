@@ -30,6 +30,9 @@ type ReviewRow struct {
 	EndSeq    events.Seq // of what ended the review; 0 while open
 }
 
+// ToolKey is the tool of the call.
+func (r ReviewRow) ToolKey() events.ToolKey { return events.ToolKey{Owner: r.ToolOwner, Name: r.Tool} }
+
 // ReviewByID finds a review in any state.
 func ReviewByID(r Reader, id events.ReviewID) (ReviewRow, bool, error) {
 	if id == "" {

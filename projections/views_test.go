@@ -246,6 +246,10 @@ func checkDue(t *rapid.T, r projections.Reader, open []events.RoundID, reviews m
 			got := map[events.RoundID]bool{}
 			late := 0
 			for _, row := range rows {
+				if row.Kind == projections.DueAsset {
+					same(t, "a grace that is over", row.At <= now, true)
+					continue
+				}
 				if row.Kind == projections.DueReview {
 					late++
 					same(t, "expired", row.At == reviews[row.Review] && row.At <= now, true)
@@ -264,7 +268,16 @@ func checkDue(t *rapid.T, r projections.Reader, open []events.RoundID, reviews m
 	}
 	rows, err := projections.Due(r, 1<<62, 1000)
 	ok(t, err)
-	same(t, "all due", len(rows), len(open)+len(reviews))
+	graces := 0
+	for _, row := range rows {
+		if row.Kind == projections.DueAsset {
+			graces++
+		}
+	}
+	page, err := projections.Assets(r, projections.AssetFilter{State: events.AssetStateProvisional, Limit: 1000})
+	ok(t, err)
+	same(t, "graces that end", graces, len(page.Rows))
+	same(t, "all due", len(rows), len(open)+len(reviews)+graces)
 }
 
 func checkCalls(t *rapid.T, r projections.Reader, want counted) {

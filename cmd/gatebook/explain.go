@@ -143,8 +143,13 @@ func saw(layer events.Layer, d events.CallDecided) string {
 		return fmt.Sprintf("in effect %s (session %s, longtime %s)", orDash(d.Profile), orDash(f.SessionProfile), orDash(f.LongtimeProfile))
 	case events.LayerAncestors:
 		return fmt.Sprintf("above it %s; left %s, denied %s; caused by round %s", orDash(f.Ancestors), orDash(f.ChildAllow), orDash(f.ChildDeny), orDash(string(f.CausedBy)))
+	case events.LayerAsset:
+		if d.Asset == "" {
+			return "a built-in tool, or one that only reads, needs no asset"
+		}
+		return "asset " + d.Asset
 	case events.LayerStaging:
-		return "whether the tool, the role or what stands in the arguments wants a person's approval"
+		return "whether the tool, its tier, the role or what stands in the arguments wants a person's approval"
 	default:
 		return ""
 	}

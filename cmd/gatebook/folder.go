@@ -12,6 +12,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/nats-io/nkeys"
+	"github.com/spf13/cobra"
 
 	"gatebook/events"
 	"gatebook/handlers/integrity"
@@ -204,4 +205,43 @@ func macKey(dir *datadir.Dir) (*identity.MACKey, error) {
 		err = fmt.Errorf("the key of the book's digests of arguments and results is lost: %w; a new one would compare with none of them, so put keys/mac back from a copy of the folder", err)
 	}
 	return key, err
+}
+
+func (a *App) initCommand() *cobra.Command {
+	return &cobra.Command{
+		Use:   "init",
+		Short: "Make a data folder and your keys, without running the engine",
+		Long: `Make the data folder with a commented catalog, the keys of its first person
+(approver, supervisor and operator in one), and that person's approval of the
+first catalog. The passphrase comes from the terminal or from the file that
+GATEBOOK_PASSPHRASE_FILE names.`,
+		Args: args(cobra.NoArgs),
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			dir, err := datadir.Open(a.flags.dir, false)
+			if err == nil {
+				if _, err := dir.ReadIncarnation(); err == nil {
+					return fmt.Errorf("%s is a data folder already: run gatebook serve", dir.Path())
+				}
+			} else if !errors.Is(err, fs.ErrNotExist) {
+				return err
+			}
+			dir, who, err := a.makeFolder(cmd.Context())
+			if err != nil {
+				return err
+			}
+			_, keys, err := a.people()
+			if err != nil {
+				return err
+			}
+			if a.flags.json {
+				return a.printJSON(struct {
+					Dir    string `json:"dir"`
+					Person string `json:"person"`
+					Keys   string `json:"keys"`
+				}{dir.Path(), string(who), keys})
+			}
+			fmt.Fprintf(a.Out, "made %s; you are %s, your keys are in %s\nnext: %s\n", dir.Path(), who, keys, a.command("serve"))
+			return nil
+		},
+	}
 }

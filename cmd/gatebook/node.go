@@ -186,7 +186,7 @@ func (n *node) assemble() error {
 	}
 	n.views = n.builder()
 	n.people = people.New(people.Config{
-		Loop: n.engine, Store: n.stores.live, Book: n.stores.book, Views: n.views, Tools: registry, Redact: n.masks,
+		Loop: n.engine, Store: n.stores.live, Book: n.stores.book, Views: n.views, Tools: registry, Blob: kept.Get, Redact: n.masks,
 		CatalogFile: func() (*policy.Compiled, error) { return compileFile(dir, extra) },
 		Scrub:       n.position, Send: func(subject string, v any) { n.bus.send(policy.AccountPeople, subject, v) },
 		About:    people.About{Version: version(), Writer: writer, Incarnation: n.stores.incarnation},
@@ -211,7 +211,9 @@ func registered(folders *workspace.Workspaces, loop child.Loop, mask func(string
 func toolNames(all []tools.Tool) []string {
 	var names []string
 	for _, t := range all {
-		names = append(names, t.Definition().Name)
+		if key, err := tools.KeyOf(t); err == nil { // the registry refuses others
+			names = append(names, key.String())
+		}
 	}
 	return names
 }

@@ -146,7 +146,7 @@ func testExplain(t *testing.T, h *testFolder, bob *agentAtWork) {
 		Events []people.EventDetail `json:"events"`
 	}](t, h.must("explain", "--json", string(refusedCall.Call)))
 	want := []string{"decode passed", "engine passed", "round passed", "tool refused", "phase not asked",
-		"baseline not asked", "role not asked", "profile not asked", "principal not asked", "ancestors not asked", "staging not asked"}
+		"baseline not asked", "role not asked", "profile not asked", "principal not asked", "ancestors not asked", "asset not asked", "staging not asked"}
 	for i, l := range x.Gate {
 		if i >= len(want) || string(l.Layer)+" "+l.Answer != want[i] {
 			t.Errorf("layer %d: %+v", i, l)

@@ -233,7 +233,7 @@ func (p pieceCall) decided(t *testing.T, c *policy.Compiled) string {
 	const handle = events.Digest("aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa")
 	profile := cmp.Or(p.profile, slices.Sorted(maps.Keys(c.Catalog().Profiles))[0])
 	req := policy.CallRequest{
-		Agent: "alice", Round: "R", HandleHash: handle, Tool: events.ToolKey{Owner: policy.OwnerBuiltin, Name: p.tool}, Args: jsontext.Value(p.args),
+		Agent: "alice", Round: "R", HandleHash: handle, Tool: events.ToolKey{Owner: events.OwnerBuiltin, Name: p.tool}, Args: jsontext.Value(p.args),
 	}
 	for _, m := range regexp.MustCompile(`"(?:path|from|to)":"([^"]*)"`).FindAllStringSubmatch(p.args, -1) {
 		path, err := paths.Parse(m[1])

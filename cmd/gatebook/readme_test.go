@@ -19,6 +19,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"gatebook/events"
 	"gatebook/handlers/tools/file"
 	"gatebook/handlers/tools/workspace"
 	"gatebook/infra/datadir"
@@ -231,6 +232,12 @@ func TestReadmeRefusals(t *testing.T) {
 	}
 	rules = append(rules, found(t, `layer: events\.Layer(\w+), rule: "([a-z_]+)"`, "policy")...)
 	rules = append(rules, limitRules(t)...)
+	for _, rule := range found(t, `\bRule, out\.Reason = "([a-z_]+)"`, "policy/asset") {
+		rules = append(rules, "asset "+rule)
+	}
+	for _, state := range []events.AssetState{events.AssetStateBlocked, events.AssetStateRefused, events.AssetStateReplaced} {
+		rules = append(rules, "asset "+string(state))
+	}
 	for i := range rules {
 		rules[i] = strings.ToLower(rules[i])
 	}

@@ -34,6 +34,7 @@ func TestMain(m *testing.M) {
 			app := NewApp()
 			app.WorkFactor = 10
 			app.Terminal = identity.TTY{Path: filepath.Join(os.TempDir(), "no", "terminal")}
+			app.Extra, app.Now = mailTools(os.Getenv(testTools)), later(os.Getenv(testLater))
 			ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 			code := app.Run(ctx, os.Args[1:])
 			stop()

@@ -11,7 +11,7 @@ import (
 // golden: samples are added at the end of a kind's list and never changed.
 func Samples() []events.Draft {
 	var drafts []events.Draft
-	for _, s := range slices.Concat(agentSamples(), roundSamples(), callSamples(), reviewSamples(), engineSamples()) {
+	for _, s := range slices.Concat(agentSamples(), roundSamples(), callSamples(), reviewSamples(), engineSamples(), assetSamples()) {
 		drafts = append(drafts, s.drafts()...)
 	}
 	return drafts
@@ -257,5 +257,31 @@ func engineSamples() []sample {
 			events.AccessRefused{Account: "AGENTS", Client: odd, Action: "subscribe", Subject: "*", Count: 2},
 		}},
 		{"", events.SubjectErased{KeyID: "k1"}, []events.Event{events.SubjectErased{KeyID: "k1"}}},
+	}
+}
+
+func assetSamples() []sample {
+	id := ID[events.AssetID](6)
+	return []sample{
+		{"", events.AssetRegistered{
+			Asset: id, Type: events.AssetTool, Owner: "mailer", Name: "send", Version: Digest(1), Tier: events.Privileged, State: events.AssetStateBlocked,
+		}, []events.Event{
+			events.AssetRegistered{
+				Asset: id, Type: events.AssetTool, Owner: "mailer", Name: odd, Version: Digest(2), Tier: events.Reversible,
+				State: events.AssetStateProvisional, Expires: Time(99), Call: ID[events.CallID](4),
+			},
+			events.AssetRegistered{
+				Asset: id, Type: "skill", Owner: "alice", Name: "tidy", Version: Digest(2), Tier: events.Privileged, State: events.AssetStateBlocked,
+				Call: ID[events.CallID](4), Commit: "4f0c2d0f7a2d8f4a3f3b0f8f9c1d2e3f4a5b6c7d", Document: "skills/tidy.md",
+			},
+		}},
+		{"", events.AssetApproved{Asset: id, Version: Digest(1), Shown: Digest(3)}, []events.Event{
+			events.AssetApproved{Asset: id, Version: Digest(1), Shown: Digest(3), Replaces: ID[events.AssetID](5)},
+		}},
+		{"", events.AssetRefused{Asset: id}, []events.Event{events.AssetRefused{Asset: id, Reason: odd}}},
+		{"", events.AssetExpired{Asset: id}, []events.Event{events.AssetExpired{Asset: id}}},
+		{"", events.AssetRetiered{Asset: id, Tier: events.Privileged, State: events.AssetStateBlocked}, []events.Event{
+			events.AssetRetiered{Asset: id, Tier: events.Reversible, State: events.AssetStateApproved},
+		}},
 	}
 }

@@ -30,10 +30,25 @@ type Call struct {
 	// base is what a person who approved the call saw that it would change.
 	base events.Digest
 
+	unkept error // why the definition of its tool could not be kept
+
 	abandoned bool // answered "degraded" while its append was in doubt
 }
 
 func (*Call) intent() bool { return true }
+
+// prepare keeps the definition of a tool that is not built in and not on record, so that
+// the asset which the call may put on record can be shown.
+func (k *Call) prepare(e *Engine) {
+	if !k.Known || k.Tool.Key.Owner == events.OwnerBuiltin {
+		return
+	}
+	snap := e.cfg.Store.Snapshot()
+	defer snap.Close()
+	if f, err := assetFacts(snap, events.AssetTool, k.Tool.Key, k.Tool.Digest); err != nil || f.Asset == "" {
+		_, k.unkept = e.cfg.Blobs.Put(k.Tool.Document)
+	}
+}
 
 func (k *Call) about() events.AgentID { return k.Request.Agent }
 
@@ -74,6 +89,11 @@ func (k *Call) decide(e *Engine, c *cycle) (plan, error) {
 	if err != nil {
 		return plan{}, err
 	}
+	if facts.Asset.Asset == "" && k.Request.Tool.Owner != events.OwnerBuiltin {
+		if facts.NewAsset, err = newID[events.AssetID](e.ids, c.now); err != nil {
+			return plan{}, err
+		}
+	}
 	d := policy.DecideCall(c.catalog, k.Request, facts)
 	p := plan{agent: k.Request.Agent, actor: agentActor(k.Request.Agent), trace: k.Trace}
 	if d.Replays != "" {
@@ -89,7 +109,10 @@ func (k *Call) decide(e *Engine, c *cycle) (plan, error) {
 		})
 	}
 	d.Decided.Reason, _ = e.cfg.Redact.Text(d.Decided.Reason)
-	p.facts = []events.Event{d.Decided}
+	if len(d.Before) > 0 && k.unkept != nil {
+		return plan{release: func(events.Record) { k.refuse("degraded", "the tool's definition cannot be kept: "+k.unkept.Error()) }}, nil
+	}
+	p.facts = append(d.Before, d.Decided)
 	p.release = func(r events.Record) { e.releaseCall(k, d.Decided, r) }
 	if d.Decided.Verdict != events.Stage {
 		return p, nil
@@ -100,7 +123,7 @@ func (k *Call) decide(e *Engine, c *cycle) (plan, error) {
 	}
 	p.facts = append(p.facts, policy.RequestReview(c.catalog, review, d.Decided, c.now))
 	p.release = func(r events.Record) { // of the request, which stands behind the decision
-		e.announce(k.Request.Agent, string(events.Stage), Notice{Call: d.Decided.Call, Seq: r.Seq - 1, Tool: d.Decided.Tool.Name})
+		e.announce(k.Request.Agent, string(events.Stage), Notice{Call: d.Decided.Call, Seq: r.Seq - 1, Tool: d.Decided.Tool.String()})
 		k.settle(true)
 		e.stage(k, d.Decided, r.Seq-1)
 	}
@@ -135,6 +158,11 @@ func (e *Engine) callFacts(c *cycle, k *Call) (policy.CallFacts, error) {
 		return f, err
 	}
 	f.PhaseSet = state.Phase
+	if k.Request.Tool.Owner != events.OwnerBuiltin {
+		if f.Asset, err = assetFacts(c.tx, events.AssetTool, k.Request.Tool, k.Tool.Digest); err != nil {
+			return f, err
+		}
+	}
 	round, found, err := projections.RoundByID(c.tx, k.Request.Round)
 	if err != nil || !found {
 		return f, err
@@ -144,7 +172,7 @@ func (e *Engine) callFacts(c *cycle, k *Call) (policy.CallFacts, error) {
 	if f.Round.Causes, err = causes(c.tx, round); err != nil {
 		return f, err
 	}
-	if c.catalog.MayStage(k.Request.Tool.Name) {
+	if c.catalog.MayStage(k.Request.Tool, f.Tool.Tier) {
 		f.NoRoom = e.waiting.full(k.Request.Agent)
 		if f.SameStaged, err = projections.SameStaged(c.tx, k.Request.Agent, k.Request.Tool, k.Request.Arguments.MAC); err != nil {
 			return f, err
@@ -164,7 +192,7 @@ func (e *Engine) callFacts(c *cycle, k *Call) (policy.CallFacts, error) {
 // releaseCall starts what was allowed and answers the rest.
 func (e *Engine) releaseCall(k *Call, d events.CallDecided, at events.Record) {
 	seq := at.Seq
-	e.announce(k.Request.Agent, string(d.Verdict), Notice{Call: d.Call, Seq: seq, Tool: d.Tool.Name})
+	e.announce(k.Request.Agent, string(d.Verdict), Notice{Call: d.Call, Seq: seq, Tool: d.Tool.String()})
 	status, final := d.Verdict.Final()
 	k.settle(!final)
 	if final {

@@ -128,7 +128,7 @@ func (h *house) run() <-chan any {
 			entry, known := h.probe.entry()
 			return entry, known && name == "probe"
 		},
-		Store: failingStore{h.live, &h.failing}, ExtraTools: []string{"probe"}, Blobs: &h.blobs, Redact: redact.New(),
+		Store: failingStore{h.live, &h.failing}, ExtraTools: []string{"probe", "mailer/note"}, Blobs: &h.blobs, Redact: redact.New(),
 		MAC: testMAC, Clock: h.clock, Entropy: rand.NewChaCha8([32]byte{1}), Writer: eventstest.ID[events.WriterID](1),
 		Incarnation: incarnation, Version: "test", Drain: h.drainTime, Publish: h.notes.add,
 		Room: func() error {
@@ -281,9 +281,9 @@ func (h *house) begin(handle string) engine.RoundAnswer {
 func call(round events.RoundID, handle, key, text string, p *probe) func(engine.Answer) engine.Command {
 	args := jsontext.Value(fmt.Sprintf("{\"text\":%q}", text))
 	return func(a engine.Answer) engine.Command {
-		digest, _ := p.Definition().Digest()
+		entry, _ := tools.NewEntry(p)
 		return &engine.Call{
-			Answer: a, Known: true, Tool: tools.Entry{Tool: p, Digest: digest}, Args: text,
+			Answer: a, Known: true, Tool: entry, Args: text,
 			Request: policy.CallRequest{
 				Agent: "alice", Round: round, HandleHash: hashOf(handle), Key: key,
 				Tool:      events.ToolKey{Owner: "builtin", Name: "probe"},
@@ -319,8 +319,8 @@ func (*probe) Definition() tools.Definition {
 }
 
 func (p *probe) entry() (tools.Entry, bool) {
-	digest, err := p.Definition().Digest()
-	return tools.Entry{Tool: p, Digest: digest}, err == nil
+	entry, err := tools.NewEntry(p)
+	return entry, err == nil
 }
 
 func (*probe) Tier() events.Tier { return events.Reversible }

@@ -198,14 +198,14 @@ func (p *party) text(r *turn, tool string) string {
 func (p *party) call(r *turn, tool string) func(engine.Answer) engine.Command {
 	text := p.text(r, tool)
 	impl := named{p.h.probe, tool}
-	digest, err := impl.Definition().Digest()
+	entry, err := tools.NewEntry(impl)
 	must(p.t, err)
 	args := jsontext.Value(fmt.Sprintf(`{"text":%q}`, text))
 	return func(a engine.Answer) engine.Command {
 		return &engine.Call{
-			Answer: a, Known: true, Tool: tools.Entry{Tool: impl, Digest: digest}, Args: text,
+			Answer: a, Known: true, Tool: entry, Args: text,
 			Request: policy.CallRequest{
-				Agent: p.agent, Round: r.Round, HandleHash: hashOf(r.handle), Tool: events.ToolKey{Owner: policy.OwnerBuiltin, Name: tool},
+				Agent: p.agent, Round: r.Round, HandleHash: hashOf(r.handle), Tool: events.ToolKey{Owner: events.OwnerBuiltin, Name: tool},
 				Args: args, Arguments: events.Arguments{Text: events.Plain(string(args)), Size: int64(len(args)), MAC: testMAC(args)},
 			},
 		}

@@ -343,11 +343,14 @@ func (e *Engine) due() ([]Command, error) {
 		return nil, err
 	}
 	for _, row := range rows {
-		if row.Kind == projections.DueReview {
+		switch row.Kind {
+		case projections.DueReview:
 			work = append(work, &endReview{review: row.Review})
-			continue
+		case projections.DueAsset:
+			work = append(work, expireAsset{row.Asset})
+		default:
+			work = append(work, closeRound{round: row.Round})
 		}
-		work = append(work, closeRound{round: row.Round})
 	}
 	if e.catalog.HasJobs() {
 		work = append(work, &runJobs{})

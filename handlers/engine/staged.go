@@ -214,7 +214,7 @@ func (d *DecideReview) approve(e *Engine, c *cycle, row projections.ReviewRow, a
 			if policy.FindsPaths(k.Request.Tool) {
 				k.may = alsoMay(k.Request, func(req policy.CallRequest) events.CallDecided { return policy.ReleaseCall(c.catalog, req, facts) })
 			}
-			e.announce(row.Agent, "released", Notice{Call: row.Call, Seq: at.Seq, Tool: row.Tool})
+			e.announce(row.Agent, "released", Notice{Call: row.Call, Seq: at.Seq, Tool: row.ToolKey().String()})
 			e.startTool(k, again, at.ID)
 			d.done(at)
 		},
@@ -228,7 +228,7 @@ func (e *Engine) reviewEnd(row projections.ReviewRow, by events.Actor, then func
 		release: func(at events.Record) {
 			e.waiting.drop(row.Call)
 			if last, ok := ends[len(ends)-1].(events.CallCompleted); ok {
-				e.announce(row.Agent, string(last.Status), Notice{Call: row.Call, Seq: at.Seq, Tool: row.Tool})
+				e.announce(row.Agent, string(last.Status), Notice{Call: row.Call, Seq: at.Seq, Tool: row.ToolKey().String()})
 			}
 			waited := len(e.waiters[row.Call]) > 0
 			e.answerEnded(row.Call)
@@ -332,7 +332,7 @@ func (e *Engine) readWaiting(ctx context.Context, r projections.Reader, row proj
 			return err
 		}
 	}
-	entry, known := e.cfg.Tools(d.Tool.Name)
+	entry, known := e.cfg.Tools(d.Tool.String())
 	tool := policy.ToolFacts{Known: known, Definition: entry.Digest}
 	if why := policy.ReadBack(d, !agent.Enrolled, tool, e.cfg.MAC(args) == d.Arguments.MAC); why != "" {
 		e.again = append(e.again, &endReview{review: row.Review, why: why})

@@ -132,7 +132,7 @@ func (o *closeOpen) decide(e *Engine, c *cycle) (plan, error) {
 			Reason: "the engine stopped while the call ran; it is not run again",
 		}},
 		release: func(at events.Record) {
-			e.announce(row.Agent, string(events.StatusUnknown), Notice{Call: row.Call, Seq: at.Seq, Tool: row.Tool.Name})
+			e.announce(row.Agent, string(events.StatusUnknown), Notice{Call: row.Call, Seq: at.Seq, Tool: row.Tool.String()})
 			e.answerEnded(row.Call)
 			e.again = append(e.again, o)
 		},

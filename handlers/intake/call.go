@@ -77,11 +77,10 @@ func (i *Intake) fill(req *policy.CallRequest, r callRequest) {
 	if bad == nil { // a refusal records no key, and this one may be a secret
 		req.Key = r.Key
 	}
-	name := r.Tool
-	if _, known := i.cfg.Tools.Lookup(name); !known {
-		name = i.foreign(name, events.MaxName)
+	entry, known := i.cfg.Tools.Lookup(r.Tool)
+	if req.Tool = entry.Key; !known {
+		req.Tool = events.ToolKey{Owner: events.OwnerBuiltin, Name: i.foreign(r.Tool, events.MaxName)}
 	}
-	req.Tool = events.ToolKey{Owner: policy.OwnerBuiltin, Name: name}
 }
 
 // anyHandle is what may be a round's handle in a text of an agent.
@@ -152,7 +151,7 @@ func (i *Intake) keepRaw(req *policy.CallRequest, data []byte) {
 
 // decodeArguments lets the tool read its arguments, once.
 func (i *Intake) decodeArguments(cmd *engine.Call, args jsontext.Value) {
-	entry, known := i.cfg.Tools.Lookup(cmd.Request.Tool.Name)
+	entry, known := i.cfg.Tools.Lookup(cmd.Request.Tool.String())
 	cmd.Tool, cmd.Known = entry, known
 	if !known {
 		return

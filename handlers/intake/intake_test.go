@@ -132,7 +132,7 @@ func TestCallRecordsNoSecret(t *testing.T) {
 		})
 	}
 	k := r.call("alice", body("echo", `{"a":1}`, `,"key":"k1"`), nil).(*engine.Call)
-	if k.Request.Malformed != nil || k.Request.Key != "k1" || k.Request.Tool != (events.ToolKey{Owner: policy.OwnerBuiltin, Name: "echo"}) {
+	if k.Request.Malformed != nil || k.Request.Key != "k1" || k.Request.Tool != (events.ToolKey{Owner: events.OwnerBuiltin, Name: "echo"}) {
 		t.Errorf("(control) %+v", k.Request)
 	}
 	if k := r.call("alice", body("echo", `{}`, `,"key":"`+aSecret+`"`), nil).(*engine.Call); k.Request.Malformed == nil || k.Request.Malformed.Field != "key" {

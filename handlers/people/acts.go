@@ -14,11 +14,17 @@ type ActRequest struct {
 	Phase   int            `json:"phase,omitzero"`
 	// Digest is of the catalog that the person saw: another file is refused.
 	Digest events.Digest `json:"digest,omitzero"`
-	// Review is the one to decide, Shown the digest of what the person saw of it.
+	// Review is the one to decide, Shown the digest of what the person saw of it, or of
+	// the asset.
 	Review events.ReviewID `json:"review,omitzero"`
 	Shown  events.Digest   `json:"shown,omitzero"`
 	// Masked accepts what is masked in it.
 	Masked bool `json:"masked,omitzero"`
+	// Asset is the one to decide about, Tool the name of one to register, Tier what a
+	// tier is to be.
+	Asset events.AssetID `json:"asset,omitzero"`
+	Tool  string         `json:"tool,omitzero"`
+	Tier  events.Tier    `json:"tier,omitzero"`
 }
 
 // act decodes and submits; the loop answers.

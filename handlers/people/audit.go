@@ -94,7 +94,7 @@ func entryOf(r projections.AuditRow) Entry {
 		Call: r.Call, Seq: r.Seq, CompletedSeq: r.CompletedSeq, Round: r.Round, Step: r.Step,
 		Conversation: r.Conversation, Agent: r.Agent, Role: r.Role, Model: r.Model.Name,
 		ModelKnown: r.Model.Known, Channel: r.Channel, Principal: r.Principal.ID, Kind: r.Principal.Kind,
-		Profile: r.Profile, Tool: r.Tool.Name, Tier: r.Tier, Key: r.Key,
+		Profile: r.Profile, Tool: r.Tool.String(), Tier: r.Tier, Key: r.Key,
 		Args: r.ArgsPreview.Text, ArgsSize: r.ArgsSize, ArgsMAC: r.MAC,
 		Verdict: r.Verdict, Status: r.Status, Layer: r.Layer, Rule: r.Rule, Reason: r.Reason,
 		Error: r.Error, Executor: r.Executor, Duration: r.Duration,

@@ -26,6 +26,7 @@ import (
 	"gatebook/handlers/health"
 	"gatebook/handlers/integrity"
 	"gatebook/handlers/strictjson"
+	"gatebook/handlers/tools"
 	"gatebook/handlers/views"
 	"gatebook/policy"
 	"gatebook/projections"
@@ -52,7 +53,12 @@ type Config struct {
 	Loop  Loop
 	Store projections.Store
 	Book  func() events.Log
-	Tools interface{ Names() []string }
+	Tools interface {
+		Names() []string
+		Lookup(name string) (tools.Entry, bool)
+	}
+	// Blob reads what an event names.
+	Blob func(events.Digest) ([]byte, error)
 	// Views builds the views anew.
 	Views interface {
 		Start() error
@@ -101,12 +107,15 @@ func New(cfg Config) *Handler {
 	h.views = map[string]func(request) any{
 		"audit": h.audit, "totals": h.totals, "call": h.call, "receipts": h.receipts, "rounds": h.rounds,
 		"agents": h.agents, "health": h.health, "catalog": h.catalog, "reviews": h.reviews, "review": h.review,
-		"book": h.book, "usage": h.usage, "rebuild": h.rebuildStatus,
+		"book": h.book, "usage": h.usage, "rebuild": h.rebuildStatus, "assets": h.assets, "asset": h.asset,
 	}
 	h.acts = map[string]func(request) any{
 		"catalog": h.loadCatalog, "agent.release": h.releaseAgent, "phase": h.setPhase,
 		"profile": h.setProfile, "clock.accept": h.acceptClock, "approve": h.approve, "refuse": h.refuseReview,
-		"rebuild": h.rebuild,
+		"rebuild": h.rebuild, "asset.register": h.registerAsset,
+	}
+	for _, verb := range []string{engine.AssetApprove, engine.AssetRefuse, engine.AssetRollback, engine.AssetRetier} {
+		h.acts["asset."+verb] = func(r request) any { return h.decideAsset(r, verb) }
 	}
 	return h
 }

@@ -179,14 +179,14 @@ func (r *Receipt) addCalls(v projections.Reader) error {
 // touch counts a call that names the file as its n-th path.
 func (f *File) touch(row projections.AuditRow, n int) {
 	f.Changed = f.Changed || row.Tier != events.ReadOnly && policy.ChangesPath(row.Tool, n)
-	if !slices.Contains(f.Tools, row.Tool.Name) {
-		f.Tools = append(f.Tools, row.Tool.Name)
+	if !slices.Contains(f.Tools, row.Tool.String()) {
+		f.Tools = append(f.Tools, row.Tool.String())
 	}
 }
 
 func stepOf(row projections.AuditRow) Step {
 	s := Step{
-		Step: row.Step, Call: row.Call, Tool: row.Tool.Name, Verdict: row.Verdict, Status: row.Status,
+		Step: row.Step, Call: row.Call, Tool: row.Tool.String(), Verdict: row.Verdict, Status: row.Status,
 		Waits: row.Open() && row.Verdict == events.Stage && row.Released == 0,
 		Layer: row.Layer, Rule: row.Rule, Reason: row.Reason, Error: row.Error, Duration: row.Duration,
 	}

@@ -192,7 +192,7 @@ func reviewOf(v projections.Reader, row projections.ReviewRow) (Review, error) {
 	one := Review{
 		Review: row.Review, State: row.State, Call: row.Call, Agent: row.Agent, Role: call.Role, Round: row.Round,
 		Channel: call.Channel, Principal: call.Principal.ID, Kind: call.Principal.Kind, Profile: call.Profile,
-		Tool: row.Tool, Tier: call.Tier, Args: call.ArgsPreview.Text, ArgsSize: call.ArgsSize, ArgsMAC: row.MAC,
+		Tool: row.ToolKey().String(), Tier: call.Tier, Args: call.ArgsPreview.Text, ArgsSize: call.ArgsSize, ArgsMAC: row.MAC,
 		Rule: row.Rule, Why: row.Why,
 		Requested: row.Requested, Expires: row.Expires, Decided: row.Decided, By: row.ByID, Reason: row.Reason, Seq: row.Seq,
 	}
@@ -226,11 +226,20 @@ func (h *Handler) review(r request) any {
 // elide cuts what is large. What is cut cannot be approved.
 func (d *ReviewDetail) elide() {
 	for _, text := range []*string{&d.Arguments, &d.Change} {
-		if n := len(*text); n > maxShown {
-			*text = fmt.Sprintf("%s … (%d bytes in all) … %s", events.Cut(*text, maxShown/2), n, tail(*text, maxShown/4))
+		if cutMiddle(text) {
 			d.Elided, d.Shown = true, ""
 		}
 	}
+}
+
+// cutMiddle leaves beginning and end of a text that is large, and says whether it did.
+func cutMiddle(text *string) bool {
+	n := len(*text)
+	if n <= maxShown {
+		return false
+	}
+	*text = fmt.Sprintf("%s … (%d bytes in all) … %s", events.Cut(*text, maxShown/2), n, tail(*text, maxShown/4))
+	return true
 }
 
 // tail is the end of a text, at most n bytes and whole characters.

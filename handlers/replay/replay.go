@@ -190,19 +190,22 @@ func (t *Teller) text(r events.Recorded) string {
 	if text := ofAgents(r); text != "" {
 		return text
 	}
+	if text := ofAssets(r); text != "" {
+		return text
+	}
 	return ofEngine(r)
 }
 
 func (t *Teller) decided(e events.CallDecided) string {
-	text := fmt.Sprintf("step %d: %s %s", e.Step, e.Tool.Name, shown(e.Arguments.Text, e.Arguments.Truncated))
+	text := fmt.Sprintf("step %d: %s %s", e.Step, e.Tool.String(), shown(e.Arguments.Text, e.Arguments.Truncated))
 	if e.Step == 0 {
-		text = fmt.Sprintf("outside of a round: %s %s", e.Tool.Name, shown(e.Arguments.Text, e.Arguments.Truncated))
+		text = fmt.Sprintf("outside of a round: %s %s", e.Tool.String(), shown(e.Arguments.Text, e.Arguments.Truncated))
 	}
 	if _, final := e.Verdict.Final(); final {
 		return fmt.Sprintf("%s -> %s by layer %s, rule %s: %s", text, e.Verdict, e.Layer, cmp.Or(e.Rule, "-"), e.Reason)
 	}
 	if len(t.calls) < maxCalls {
-		t.calls[e.Call] = told{e.Step, e.Tool.Name}
+		t.calls[e.Call] = told{e.Step, e.Tool.String()}
 	}
 	if e.Verdict == events.Stage {
 		return fmt.Sprintf("%s -> stage: %s", text, e.Reason)
@@ -370,6 +373,30 @@ func condemned(e events.TrashDecided) string {
 		}
 	}
 	return text
+}
+
+func ofAssets(r events.Recorded) string {
+	switch e := r.Event.(type) {
+	case events.AssetRegistered:
+		text := fmt.Sprintf("%s %s is on record as asset %s, %s and %s, version %.12s", e.Type, events.ToolKey{Owner: e.Owner, Name: e.Name}, e.Asset, e.Tier, e.State, e.Version)
+		if e.Expires != 0 {
+			text += fmt.Sprintf(", until %s", e.Expires)
+		}
+		return text
+	case events.AssetApproved:
+		text := fmt.Sprintf("%s approved asset %s", by(r), e.Asset)
+		if e.Replaces != "" {
+			text += ", in the place of " + string(e.Replaces)
+		}
+		return text
+	case events.AssetRefused:
+		return fmt.Sprintf("%s refused asset %s: %s", by(r), e.Asset, cmp.Or(e.Reason, "no reason given"))
+	case events.AssetExpired:
+		return fmt.Sprintf("the time of asset %s is over: it is blocked", e.Asset)
+	case events.AssetRetiered:
+		return fmt.Sprintf("%s gave asset %s the tier %s: it is %s", by(r), e.Asset, e.Tier, e.State)
+	}
+	return ""
 }
 
 func ofEngine(r events.Recorded) string {

@@ -34,20 +34,20 @@ func TestStory(t *testing.T) {
 	for _, row := range []struct{ got, want string }{
 		{tell(agent, events.RoundBegun{Round: "R", Channel: "chat", Principal: events.Principal{ID: "ada", Kind: events.PrincipalUser}, Effective: "work", Task: events.Personal{Text: "tidy up"}}),
 			"ada (user) is talking over chat, profile work: tidy up (round R)"},
-		{tell(agent, events.CallDecided{Call: call, Step: 3, Tool: events.ToolKey{Name: "file.delete"}, Arguments: events.Arguments{Text: events.Plain(`{"path":"a"}`)}, Verdict: events.Stage, Reason: "a person must"}),
+		{tell(agent, events.CallDecided{Call: call, Step: 3, Tool: events.ToolKey{Owner: events.OwnerBuiltin, Name: "file.delete"}, Arguments: events.Arguments{Text: events.Plain(`{"path":"a"}`)}, Verdict: events.Stage, Reason: "a person must"}),
 			`step 3: file.delete {"path":"a"} -> stage: a person must`},
 		{tell(anna, events.ReviewApproved{Review: review, Call: call}), "anna approved step 3, file.delete"},
 		{tell(anna, events.CallReleased{Call: call}), "step 3, file.delete, goes on, as anna has approved"},
 		{tell(agent, events.CallCompleted{Call: call, Status: events.StatusOK, Duration: 1500, Result: events.Result{Size: 2, Preview: events.Plain("{}")}}),
 			"step 3, file.delete, ended: ok, after 1.5ms {}"},
 		{tell(agent, events.CallCompleted{Call: call, Status: events.StatusUnknown, Reason: "the engine stopped"}), "call " + string(call) + " ended: unknown, after 0s: the engine stopped"},
-		{tell(agent, events.CallDecided{Step: 4, Tool: events.ToolKey{Name: "x"}, Verdict: events.Deny, Layer: events.LayerRole, Rule: "grant", Reason: "no"}), "step 4: x  -> deny by layer role, rule grant: no"},
+		{tell(agent, events.CallDecided{Step: 4, Tool: events.ToolKey{Owner: events.OwnerBuiltin, Name: "x"}, Verdict: events.Deny, Layer: events.LayerRole, Rule: "grant", Reason: "no"}), "step 4: x  -> deny by layer role, rule grant: no"},
 	} {
 		if row.got != row.want {
 			t.Errorf("%q, want %q", row.got, row.want)
 		}
 	}
-	long := tell(agent, events.CallDecided{Step: 5, Tool: events.ToolKey{Name: "x"}, Arguments: events.Arguments{Text: events.Plain(strings.Repeat("ä", 500))}, Verdict: events.Allow})
+	long := tell(agent, events.CallDecided{Step: 5, Tool: events.ToolKey{Owner: events.OwnerBuiltin, Name: "x"}, Arguments: events.Arguments{Text: events.Plain(strings.Repeat("ä", 500))}, Verdict: events.Allow})
 	if len(long) > 300 || !strings.Contains(long, "…") {
 		t.Errorf("a line of %d bytes", len(long))
 	}

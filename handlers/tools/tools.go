@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"io/fs"
 	"sort"
+	"strings"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -26,17 +27,26 @@ import (
 // Definition is what an agent is told about a tool.
 type Definition struct {
 	Name        string         `json:"name"`
+	Title       string         `json:"title,omitzero"`
 	Description string         `json:"description"`
 	Schema      jsontext.Value `json:"inputSchema"` // JSON Schema of the arguments
+	Result      jsontext.Value `json:"outputSchema,omitzero"`
+	// Annotations are what the tool says of itself beside.
+	Annotations jsontext.Value `json:"annotations,omitzero"`
 }
 
-// Digest pins the whole definition.
-func (d Definition) Digest() (events.Digest, error) {
+// Canonical is the whole definition in RFC 8785 form: the order of keys says nothing,
+// everything else does.
+func (d Definition) Canonical() ([]byte, error) {
 	raw, err := json.Marshal(d)
-	if err != nil {
-		return "", fmt.Errorf("tool %s: %w", d.Name, err)
+	value := jsontext.Value(raw)
+	if err == nil {
+		err = value.Canonicalize()
 	}
-	return events.DigestOf(raw), nil
+	if err != nil {
+		return nil, fmt.Errorf("tool %s: %w", events.Quote(d.Name), err)
+	}
+	return value, nil
 }
 
 // Args are decoded arguments; only their own tool knows the type.
@@ -111,10 +121,12 @@ type Registry struct {
 	tools map[string]Entry
 }
 
-// Entry is a tool with the digest that pins it.
+// Entry is a tool with its key, its whole definition, and the digest that pins it.
 type Entry struct {
 	Tool
-	Digest events.Digest
+	Key      events.ToolKey
+	Digest   events.Digest
+	Document []byte // the definition, canonical; not to be changed
 }
 
 // Tier is what a tool that is not in the closed list of built-ins says of itself
@@ -126,24 +138,49 @@ func (e Entry) Tier() events.Tier {
 	return ""
 }
 
+// KeyOf is the key of a tool: one that names no owner is the engine's own.
+func KeyOf(t Tool) (events.ToolKey, error) {
+	k := events.ToolKey{Owner: events.OwnerBuiltin, Name: t.Definition().Name}
+	o, ok := t.(interface{ Owner() string })
+	if ok {
+		k.Owner = o.Owner()
+	}
+	switch {
+	case !ok && strings.Contains(k.Name, "/"):
+		return k, fmt.Errorf("tool %s: a slash parts the owner from the name: %w", events.Quote(k.Name), fs.ErrInvalid)
+	case ok && (k.Owner == "" || k.Owner == events.OwnerBuiltin || strings.Contains(k.Owner, "/")):
+		return k, fmt.Errorf("tool %s: owner %s: %w", events.Quote(k.Name), events.Quote(k.Owner), fs.ErrInvalid)
+	}
+	return k, nil
+}
+
 // NewRegistry refuses two tools of one name.
 func NewRegistry(all ...Tool) (*Registry, error) {
 	r := &Registry{tools: map[string]Entry{}}
 	for _, t := range all {
-		name := t.Definition().Name
-		if _, double := r.tools[name]; double {
-			return nil, fmt.Errorf("tool %s: %w", name, fs.ErrExist)
-		}
-		digest, err := t.Definition().Digest()
+		e, err := NewEntry(t)
 		if err != nil {
 			return nil, err
 		}
-		r.tools[name] = Entry{Tool: t, Digest: digest}
+		if _, double := r.tools[e.Key.String()]; double {
+			return nil, fmt.Errorf("tool %s: %w", e.Key, fs.ErrExist)
+		}
+		r.tools[e.Key.String()] = e
 	}
 	return r, nil
 }
 
-// Lookup finds a tool by its exact name.
+// NewEntry pins a tool by its definition.
+func NewEntry(t Tool) (Entry, error) {
+	key, err := KeyOf(t)
+	if err != nil {
+		return Entry{}, err
+	}
+	doc, err := t.Definition().Canonical()
+	return Entry{Tool: t, Key: key, Digest: events.DigestOf(doc), Document: doc}, err
+}
+
+// Lookup finds a tool by its exact name ([events.ToolKey.String]).
 func (r *Registry) Lookup(name string) (Entry, bool) {
 	e, ok := r.tools[name]
 	return e, ok

@@ -27,6 +27,14 @@ type history struct {
 	drafts []events.Draft
 	ids    int
 	agents []*agent
+	assets []*asset
+}
+
+type asset struct {
+	id      events.AssetID
+	name    string
+	version events.Digest
+	state   events.AssetState
 }
 
 type agent struct {
@@ -119,7 +127,50 @@ func (h *history) enrol(a *agent, role string) {
 	h.write(a.id, e)
 }
 
+// assetStep is something that happens to an asset, or a new one.
+func (h *history) assetStep() {
+	a := pick(h, h.assets, func(*asset) bool { return true })
+	if a == nil || h.choose(3) == 0 {
+		h.register()
+		return
+	}
+	switch n := h.choose(5); {
+	case n == 0 && a.state == events.AssetStateProvisional:
+		a.state = events.AssetStateBlocked
+		h.write("", events.AssetExpired{Asset: a.id})
+	case n == 1 && a.state != events.AssetStateRefused:
+		a.state = events.AssetStateRefused
+		h.write("", events.AssetRefused{Asset: a.id, Reason: "no"})
+	case n == 2:
+		a.state = events.AssetStateBlocked
+		h.write("", events.AssetRetiered{Asset: a.id, Tier: events.Privileged, State: a.state})
+	case a.state != events.AssetStateApproved:
+		yes := events.AssetApproved{Asset: a.id, Version: a.version, Shown: eventstest.Digest(2)}
+		if old := pick(h, h.assets, func(o *asset) bool { return o.name == a.name && o.state == events.AssetStateApproved }); old != nil {
+			yes.Replaces, old.state = old.id, events.AssetStateReplaced
+		}
+		a.state = events.AssetStateApproved
+		h.write("", yes)
+	}
+}
+
+func (h *history) register() {
+	a := &asset{id: newID[events.AssetID](h), name: fmt.Sprintf("tool%d", h.choose(3)), state: events.AssetStateBlocked}
+	a.version = eventstest.Digest(h.ids)
+	e := events.AssetRegistered{Asset: a.id, Type: events.AssetTool, Owner: "mailer", Name: a.name, Version: a.version, Tier: events.Privileged, State: a.state}
+	if pick(h, h.assets, func(o *asset) bool { return o.name == a.name }) == nil && h.choose(2) == 0 {
+		a.state = events.AssetStateProvisional
+		e.Tier, e.State, e.Expires = events.Reversible, a.state, eventstest.Time(1<<40)
+	}
+	h.assets = append(h.assets, a)
+	h.write("", e)
+}
+
 func (h *history) engineStep() {
+	if h.choose(3) == 0 {
+		h.assetStep()
+		return
+	}
 	engine := []events.Event{
 		events.EngineStarted{Incarnation: eventstest.ID[events.Incarnation](0), Version: "test", After: events.Seq(len(h.drafts))},
 		events.CatalogLoaded{Digest: eventstest.Digest(h.choose(3)), ApprovedBy: "ada", Widens: true},
@@ -316,6 +367,10 @@ func (h *history) decide(a *agent, conv *conversation, r *round) {
 	if definition == "" {
 		tool.Name = []string{"made/up", "up", "other", "file.read"}[h.choose(4)]
 	}
+	var ran events.AssetID
+	if a := pick(h, h.assets, func(a *asset) bool { return a.state == events.AssetStateApproved }); a != nil && v == events.Allow && h.choose(2) == 0 {
+		tool, ran = events.ToolKey{Owner: "mailer", Name: a.name}, a.id
+	}
 	r.steps++
 	c := &call{id: newID[events.CallID](h), open: v == events.Allow || v == events.Stage, staged: v == events.Stage}
 	r.calls = append(r.calls, c)
@@ -323,7 +378,7 @@ func (h *history) decide(a *agent, conv *conversation, r *round) {
 		Call: c.id, Round: r.id, Conversation: conv.id, Step: r.steps, Key: []string{"", "k1", "k2", "k3"}[h.choose(4)],
 		Tool: tool, Definition: definition, Layer: layer, Rule: rule, Profile: []string{"guest", "owner"}[h.choose(2)],
 		Principal: events.Principal{ID: []string{"bob", "eve"}[h.choose(2)], Kind: events.PrincipalUser}, Arguments: events.Arguments{Text: events.Plain(`{"path":"a"}`), Size: 12, MAC: events.MAC(c.id)},
-		Verdict: v, Tier: events.ReadOnly, Facts: events.CallFacts{Phase: 1, Role: "worker"},
+		Verdict: v, Tier: events.ReadOnly, Asset: string(ran), Facts: events.CallFacts{Phase: 1, Role: "worker"},
 	})
 	if c.staged {
 		c.review = newID[events.ReviewID](h)

@@ -158,12 +158,12 @@ var table = []mutant{
 	// Children.
 	{
 		name: "session-leaks-to-child", means: "a round of a child that its parent did not cause has the profile that the parent's round has",
-		file: "policy/ancestors.go", old: "\t\tup.facts.Round.Session = \"\" // it is not a round of its own\n", new: "",
+		file: "policy/child.go", old: "\t\tup.facts.Round.Session = \"\" // it is not a round of its own\n", new: "",
 		pkg: "./policy", test: "TestChildRights",
 	},
 	{
 		name: "cleared-longtime-lives-on", means: "an agent above counts with a longtime profile that it has not any more",
-		file: "policy/ancestors.go", old: "= cause.Principal, cause.Channel, cause.Session", new: "= cause.Principal, cause.Channel, up.facts.Round.Session",
+		file: "policy/child.go", old: "= cause.Principal, cause.Channel, cause.Session", new: "= cause.Principal, cause.Channel, up.facts.Round.Session",
 		pkg: "./policy", test: "TestChildRights",
 	},
 	{
@@ -193,12 +193,12 @@ var table = []mutant{
 	},
 	{
 		name: "only-the-parent-is-asked", means: "of several agents above only the nearest counts",
-		file: "policy/ancestors.go", old: "{\"\", refuseAncestors}, ", new: "",
+		file: "policy/child.go", old: "{\"\", refuseAncestors}, ", new: "",
 		pkg: "./policy", test: "TestRightsNeverExceedAnAncestors",
 	},
 	{
 		name: "cause-not-in-conditions", means: "a condition over who talks does not see who talked in the cause",
-		file: "policy/ancestors.go", old: "\tup.above, up.seen, up.createOnly = true, nil, false\n", new: "\tup.above, up.createOnly = true, false\n",
+		file: "policy/child.go", old: "\tup.above, up.seen, up.createOnly = true, nil, false\n", new: "\tup.above, up.createOnly = true, false\n",
 		pkg: "./policy", test: "TestConditionsHoldDownTheLine",
 	},
 	{

@@ -72,7 +72,7 @@ func newGate(list []rule, agent policy.AgentFacts, round policy.RoundFacts) (dec
 		path, err := paths.Parse(ask.path)
 		req := policy.CallRequest{
 			Call: "C1", Agent: round.Agent, Round: "R1", HandleHash: handle,
-			Tool:  events.ToolKey{Owner: policy.OwnerBuiltin, Name: ask.tool},
+			Tool:  events.ToolKey{Owner: events.OwnerBuiltin, Name: ask.tool},
 			Paths: []paths.Path{path},
 		}
 		return func() (bool, error) {

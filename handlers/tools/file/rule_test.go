@@ -61,7 +61,7 @@ func (g gate) asks(tool, arguments string, given []paths.Path) error {
 	const handle = events.Digest("aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa")
 	d := policy.DecideCall(g.c, policy.CallRequest{
 		Agent: "alice", Round: "R", HandleHash: handle, Paths: given, Args: jsontext.Value(arguments),
-		Tool: events.ToolKey{Owner: policy.OwnerBuiltin, Name: tool},
+		Tool: events.ToolKey{Owner: events.OwnerBuiltin, Name: tool},
 	}, policy.CallFacts{
 		Agent: policy.AgentFacts{Enrolled: true},
 		Round: policy.RoundFacts{

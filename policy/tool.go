@@ -1,14 +1,12 @@
 package policy
 
 import (
+	"fmt"
 	"slices"
 
 	"gatebook/events"
+	"gatebook/policy/asset"
 )
-
-// OwnerBuiltin is the owner, in a tool's key, of every tool that the engine
-// itself holds.
-const OwnerBuiltin = "builtin"
 
 // Builtin is one entry of the closed list of built-in tools. They are
 // sanctioned: they need no asset, and every other layer applies.
@@ -66,25 +64,29 @@ func LookupBuiltin(name string) (Builtin, bool) {
 // FindsPaths says whether the tool finds a path that no argument names.
 func FindsPaths(tool events.ToolKey) bool {
 	b, _ := LookupBuiltin(tool.Name)
-	return tool.Owner == OwnerBuiltin && b.Finds
+	return tool.Owner == events.OwnerBuiltin && b.Finds
 }
 
 // ChangesPath says whether a call that changes something may change what its n-th path
 // names, 0 for the first. Only of the tools of the closed list it is known that they do not.
 func ChangesPath(tool events.ToolKey, n int) bool {
-	return tool.Owner != OwnerBuiltin || tool.Name != "file.copy" || n > 0
+	return tool.Owner != events.OwnerBuiltin || tool.Name != "file.copy" || n > 0
 }
 
-// tierOf is the tier that counts: the closed list's, else what the wiring says,
-// else privileged.
-func tierOf(name string, said events.Tier) events.Tier {
-	if b, ok := LookupBuiltin(name); ok {
+// tierOf is the tier that counts of a call's tool: the closed list's, else what the wiring
+// says, else privileged; of a tool that is not built in never less than is on record.
+func tierOf(tool events.ToolKey, f CallFacts) events.Tier {
+	if b, ok := LookupBuiltin(tool.Name); ok && tool.Owner == events.OwnerBuiltin {
 		return b.Tier
 	}
-	if said == events.ReadOnly || said == events.Reversible {
+	said := f.Tool.Tier
+	if !asset.Known(said) {
+		said = events.Privileged
+	}
+	if tool.Owner == events.OwnerBuiltin {
 		return said
 	}
-	return events.Privileged
+	return f.Asset.Effective(said)
 }
 
 // reach says whether a tool acts on what is below its paths, and whether it finds one;
@@ -92,4 +94,38 @@ func tierOf(name string, said events.Tier) events.Tier {
 func reach(name string) (below, finds bool) {
 	b, ok := LookupBuiltin(name)
 	return !ok || b.Below, b.Finds
+}
+
+func refuseTool(g *gate) *refused {
+	if !g.facts.Tool.Known {
+		return &refused{
+			verdict: events.NotFound, layer: events.LayerTool, rule: "unknown",
+			reason: "there is no tool " + g.name() + "; names are exact, case included",
+		}
+	}
+	return nil
+}
+
+func refusePhase(g *gate) *refused {
+	if g.phase < 2 && g.tier != events.ReadOnly {
+		return deny(events.LayerPhase, "phase", fmt.Sprintf(
+			"phase %d offers only read_only tools and %s is %s; an approver can raise the phase with gatebook phase 2, where the catalog says phase: 2", g.phase, g.name(), g.tier))
+	}
+	return nil
+}
+
+// refuseAsset asks whether a tool that is not built in may run at all. It comes late, so
+// that only a call that nothing else refuses puts a new tool on record.
+func refuseAsset(g *gate) *refused {
+	tool := g.req.Tool
+	if tool.Owner == events.OwnerBuiltin {
+		return nil
+	}
+	g.asset = asset.OnCall(g.facts.Asset, asset.Meeting{
+		Tool: tool, Definition: g.facts.Tool.Definition, Said: g.facts.Tool.Tier, Call: g.req.Call, New: g.facts.NewAsset, Now: g.facts.Now,
+	})
+	if !g.asset.Runs {
+		return deny(events.LayerAsset, g.asset.Rule, g.asset.Reason)
+	}
+	return nil
 }
