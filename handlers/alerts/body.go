@@ -57,7 +57,7 @@ func field(s string) string { return bounded(events.Escape(events.Cut(s, maxFiel
 // what it is: some destinations refuse an empty one.
 func text(a Alert) string {
 	if strings.TrimSpace(a.Text) == "" {
-		return strings.TrimSpace(field(a.Kind) + " " + field(a.Of))
+		return strings.TrimSpace("alert " + a.Key() + ": " + field(a.Kind) + " " + field(a.Of))
 	}
 	lines := strings.Split(events.Cut(a.Text, maxText), "\n")
 	for i, line := range lines {

@@ -304,6 +304,46 @@ func TestLaggingOutbox(t *testing.T) {
 	})
 }
 
+// An outbox that hangs or fails is asked again, and the courier says so meanwhile.
+func TestOutboxInTrouble(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, s := newBox("ops", some(2)...), newSender(ok)
+		b.hang = "Waiting"
+		c := courier(t, b, middle, alerts.Line{Name: "ops", Sender: s})
+		stop := running(t, c)
+		pass(31 * time.Second)
+		if why := c.Status()[0].LastFailure; !strings.Contains(why, "what waits cannot be read") {
+			t.Errorf("the failure is %q", why)
+		}
+		b.set(func() { b.hang = "Told" })
+		pass(2 * time.Minute)
+		want(t, "sent", s.keys(), keysOf(some(2)))
+		b.set(func() { b.hang = "" })
+		pass(2 * time.Minute)
+		want(t, "told", b.told1("ops"), keysOf(some(2)))
+		stop()
+	})
+}
+
+// A reason is one short line in the book and on a screen, whoever made it.
+func TestHostileReason(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBox("ops", alert(1))
+		s := newSender(func(context.Context, alerts.Alert) error {
+			return &alerts.Failure{Reason: "a\nb\u202e" + strings.Repeat("x", 10000), Refused: true}
+		})
+		c := courier(t, b, middle, alerts.Line{Name: "ops", Sender: s})
+		stop := running(t, c)
+		pass(time.Hour)
+		stop()
+		for _, why := range append(b.told1("ops"), c.Status()[0].LastFailure) {
+			if !strings.Contains(why, `a\nb\u202exx`) || len(why) > 500 {
+				t.Errorf("the reason is %q", why)
+			}
+		}
+	})
+}
+
 // An error that is no Failure may say anything: nobody sees it.
 func TestStrangeSender(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

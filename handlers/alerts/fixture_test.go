@@ -2,7 +2,6 @@ package alerts_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -48,6 +47,7 @@ type box struct {
 	told    map[string][]string // by destination: the key, and a reason behind a space
 	fault   error               // of Told
 	stale   bool                // Waiting does not show yet what was told
+	hang    string              // the method that hangs
 	looks   int
 }
 
@@ -69,7 +69,21 @@ func (b *box) set(f func()) {
 	f()
 }
 
-func (b *box) Waiting(_ context.Context, to string, limit int) ([]alerts.Alert, error) {
+// hangs waits for the end of ctx where method is to hang.
+func (b *box) hangs(ctx context.Context, method string) error {
+	b.mu.Lock()
+	hang := b.hang == method
+	b.mu.Unlock()
+	if hang {
+		<-ctx.Done()
+	}
+	return ctx.Err()
+}
+
+func (b *box) Waiting(ctx context.Context, to string, limit int) ([]alerts.Alert, error) {
+	if err := b.hangs(ctx, "Waiting"); err != nil {
+		return nil, err
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.looks++
@@ -78,10 +92,13 @@ func (b *box) Waiting(_ context.Context, to string, limit int) ([]alerts.Alert, 
 }
 
 func (b *box) Told(ctx context.Context, to string, a alerts.Alert, failed string) error {
+	if err := b.hangs(ctx, "Told"); err != nil {
+		return err
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if err := errors.Join(ctx.Err(), b.fault); err != nil {
-		return err
+	if b.fault != nil {
+		return b.fault
 	}
 	if failed != "" {
 		failed = " " + failed

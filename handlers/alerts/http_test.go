@@ -143,7 +143,7 @@ func TestSlack(t *testing.T) {
 		"@here [x](https://evil)":                 "＠here [x] (https[:]//evil)",
 		"&lt;!here&gt;":                           "&amp;lt;!here&amp;gt;",
 		"a\u202eb\x1b[31m\x00":                    `a\u202eb\x1b[31m\x00`,
-		" ":                                       "asset_blocked mail.send",
+		" ":                                       "alert 01KDYAK3SF0000000000000001-0: asset_blocked mail.send",
 	} {
 		a := alert(1)
 		a.Text = text

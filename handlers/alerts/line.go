@@ -78,9 +78,8 @@ func sleep(ctx context.Context, d time.Duration, wake <-chan struct{}) bool {
 // pass looks into the outbox once, does what can be done now, and says when there is
 // more to do at the latest.
 func (l *line) pass(ctx context.Context) time.Duration {
-	limit := min(window+len(l.known), maxWindow)
 	timed, cancel := context.WithTimeout(ctx, outboxTime)
-	waiting, err := l.cfg.Outbox.Waiting(timed, l.Name, limit)
+	waiting, err := l.cfg.Outbox.Waiting(timed, l.Name, min(window+len(l.known), maxWindow))
 	cancel()
 	if err != nil {
 		if ctx.Err() == nil {
@@ -88,7 +87,6 @@ func (l *line) pass(ctx context.Context) time.Duration {
 		}
 		return tick
 	}
-	waiting = waiting[:min(len(waiting), limit)]
 	l.remember(waiting)
 	for _, a := range waiting {
 		if s := l.known[a.Key()]; s.settled && ctx.Err() == nil {
