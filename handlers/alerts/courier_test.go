@@ -66,6 +66,32 @@ func TestWake(t *testing.T) {
 	})
 }
 
+// While nothing can be sent, wakes cost nothing, and what came in meanwhile goes out as
+// soon as something can.
+func TestWakeInTrouble(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBox("ops", alert(1))
+		s := newSender(func(context.Context, alerts.Alert) error {
+			return &alerts.Failure{Reason: "slower", After: 40 * time.Second}
+		})
+		c := courier(t, b, middle, alerts.Line{Name: "ops", Sender: s})
+		stop := running(t, c)
+		for range 350 {
+			c.Wake()
+			pass(100 * time.Millisecond)
+		}
+		if b.looks > 3 {
+			t.Errorf("%d looks in 35 seconds", b.looks)
+		}
+		s.answers(ok)
+		b.set(func() { b.waiting["ops"] = some(2)[1:] })
+		c.Wake()
+		pass(6 * time.Second)
+		want(t, "told", b.told1("ops"), []string{alert(2).Key()})
+		stop()
+	})
+}
+
 // Run ends with its context, whatever a sender is doing, and what was cut off counts for
 // nothing: no failure, nothing recorded.
 func TestRunEnds(t *testing.T) {
@@ -215,6 +241,44 @@ func TestRefused(t *testing.T) {
 	})
 }
 
+// A refused alert is tried again when its wait is over, not at some later look.
+func TestRefusedWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, s := newBox("ops", alert(1)), newSender(refuse)
+		most := func(n int64) int64 { return n - 1 }
+		stop := running(t, courier(t, b, most, alerts.Line{Name: "ops", Sender: s}))
+		pass(time.Hour)
+		var at []time.Duration
+		for _, c := range s.seen() {
+			at = append(at, c.at.Round(time.Second))
+		}
+		want(t, "times", at, []time.Duration{0, 375 * time.Second, (375 + 750) * time.Second})
+		stop()
+	})
+}
+
+// One success begins the day anew, for all alike.
+func TestSuccessCountsForAll(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b, n := newBox("ops", some(3)...), 0
+		s := newSender(func(ctx context.Context, a alerts.Alert) error {
+			if n++; n == 11 {
+				return nil
+			}
+			return down(ctx, a)
+		})
+		stop := running(t, courier(t, b, middle, alerts.Line{Name: "ops", Sender: s}))
+		pass(80 * time.Minute)
+		want(t, "attempts", len(s.seen()), 10)
+		b.add("ops", some(6)[3:]...)
+		pass(20 * time.Hour)
+		want(t, "told after 20 hours", len(b.told1("ops")), 1)
+		pass(10 * time.Hour)
+		want(t, "told after 30 hours", len(b.told1("ops")), 6)
+		stop()
+	})
+}
+
 // A destination that fails every other time gives up nothing.
 func TestFlapping(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -267,6 +331,13 @@ func TestToldFails(t *testing.T) {
 		pass(time.Minute)
 		want(t, "told", b.told1("ops"), keysOf(some(2)))
 		want(t, "sent in the end", s.keys(), keysOf(some(2)))
+		b.set(func() { b.fault = errors.New("again") })
+		b.add("ops", alert(3))
+		c.Wake()
+		pass(time.Second)
+		b.set(func() { b.fault = nil })
+		pass(5 * time.Second)
+		want(t, "told soon after a new fault", b.told1("ops"), keysOf(some(3)))
 		stop()
 	})
 }

@@ -3,6 +3,7 @@ package alerts_test
 import (
 	"context"
 	"fmt"
+	"os"
 	"slices"
 	"sync"
 	"testing"
@@ -16,7 +17,13 @@ import (
 	"gatebook/handlers/alerts"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// The proxy of the environment is read once in a process, so it is set before all tests.
+func TestMain(m *testing.M) {
+	if err := os.Setenv("HTTPS_PROXY", "http://127.0.0.1:1"); err != nil {
+		panic(err)
+	}
+	goleak.VerifyTestMain(m)
+}
 
 func check(t *testing.T, err error) {
 	t.Helper()

