@@ -17,7 +17,7 @@ var errNotLocal = errors.New("not this machine")
 // nothing of the address.
 func forbidden(u *url.URL) string {
 	switch {
-	case u.Hostname() == "" || u.Opaque != "":
+	case u.Hostname() == "":
 		return "its address names no host"
 	case u.Scheme == "https":
 		return ""

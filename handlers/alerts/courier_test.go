@@ -76,6 +76,7 @@ func TestWakeInTrouble(t *testing.T) {
 		})
 		c := courier(t, b, middle, alerts.Line{Name: "ops", Sender: s})
 		stop := running(t, c)
+		b.set(func() { b.waiting["ops"] = nil })
 		for range 350 {
 			c.Wake()
 			pass(100 * time.Millisecond)
@@ -84,7 +85,7 @@ func TestWakeInTrouble(t *testing.T) {
 			t.Errorf("%d looks in 35 seconds", b.looks)
 		}
 		s.answers(ok)
-		b.set(func() { b.waiting["ops"] = some(2)[1:] })
+		b.add("ops", alert(2))
 		c.Wake()
 		pass(6 * time.Second)
 		want(t, "told", b.told1("ops"), []string{alert(2).Key()})
@@ -107,6 +108,17 @@ func TestRunEnds(t *testing.T) {
 		want(t, "failure", c.Status()[0].LastFailure, "")
 		want(t, "told", len(b.told1("hangs")), 0)
 	})
+	for _, method := range []string{"Waiting", "Told"} {
+		synctest.Test(t, func(t *testing.T) {
+			b := newBox("ops", alert(1))
+			b.hang = method
+			c := courier(t, b, middle, alerts.Line{Name: "ops", Sender: newSender(ok)})
+			stop := running(t, c)
+			pass(time.Second)
+			want(t, "time to end", stop(), 0)
+			want(t, "failure of "+method, c.Status()[0].LastFailure, "")
+		})
+	}
 }
 
 // One that hangs and one that is dead delay nobody else.

@@ -47,7 +47,8 @@
 //	id     string  "<event>-<part>", the same for each repeat; ids of alerts are unique
 //	event  string  the id of the event that it is about
 //	part   number  0 for the first message about it, n for later ones
-//	kind   string  such as "asset_blocked", "digest", "degraded"
+//	kind   string  such as "asset_blocked", "digest", "degraded"; it, of and agent are one
+//	               line of at most 256 bytes each
 //	of     string  what it is about: a tool, the id of an asset
 //	agent  string  "" where it is about none
 //	text   string  lines for people, at most 4096 bytes

@@ -235,6 +235,9 @@ func TestStatus(t *testing.T) {
 		if err != nil {
 			f := failure(t, err)
 			want(t, fmt.Sprint(c.code, " ", c.after), []any{f.Refused, f.After}, []any{c.refused, c.wait})
+			if redirect := c.code/100 == 3; strings.Contains(f.Reason, "redirect") != redirect {
+				t.Errorf("the reason of %d is %q", c.code, f.Reason)
+			}
 			if !strings.Contains(f.Reason, `"ops"`) || !strings.Contains(f.Reason, fmt.Sprint(c.code)) {
 				t.Errorf("the reason is %q", f.Reason)
 			}
