@@ -42,10 +42,14 @@ type AlertRaised struct {
 	Reason string `json:"reason"`
 }
 
-// AlertDelivered says that an alert reached a destination of the catalog.
+// AlertDelivered says that an alert reached a destination of the catalog, or was given up.
 type AlertDelivered struct {
 	Alert EventID `json:"alert"`
 	To    string  `json:"to"`
+	// Part is 0 for the first message about the alert, 1 for the count of its repeats.
+	Part int `json:"part,omitzero"`
+	// Failed is why the message was given up; empty where it was delivered.
+	Failed string `json:"failed,omitzero"`
 }
 
 // JobRan says that a job of the engine ran.

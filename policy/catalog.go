@@ -27,6 +27,7 @@ import (
 	"slices"
 
 	"gatebook/events"
+	"gatebook/policy/outlet"
 	"gatebook/policy/price"
 )
 
@@ -57,6 +58,10 @@ type Catalog struct {
 	Jobs       map[string]Job               `json:"jobs,omitzero"`
 	Limits     Limits                       `json:"limits,omitzero"`
 	Prices     price.Table                  `json:"prices,omitzero"`
+	// Alerts are where people are told of what happens, by name, and Telegram the bot by
+	// which approvers decide.
+	Alerts   map[string]outlet.Destination `json:"alerts,omitzero"`
+	Telegram outlet.Telegram               `json:"telegram,omitzero"`
 }
 
 // Scope is a named set of tools.

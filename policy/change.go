@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"gatebook/events"
+	"gatebook/policy/outlet"
 	"gatebook/policy/price"
 )
 
@@ -101,6 +102,9 @@ func (d *diff) all(a, b Catalog) {
 		label:   func(j Job) string { return " (agent " + string(j.Agent) + ", profile " + orLongtime(j.Profile) + ")" },
 		changed: d.job,
 	})
+	for _, c := range outlet.Compare(a.Alerts, b.Alerts, a.Telegram, b.Telegram) {
+		d.add(c.Path, c.Text, true)
+	}
 	x, y := d.old.Limits(), d.next.Limits()
 	d.limit("limits.round_timeout", int64(x.RoundTimeout), int64(y.RoundTimeout), true)
 	d.limit("limits.tool_time", int64(x.ToolTime), int64(y.ToolTime), true)

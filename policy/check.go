@@ -14,6 +14,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"gatebook/events"
+	"gatebook/policy/outlet"
 	"gatebook/policy/paths"
 	"gatebook/policy/when"
 )
@@ -90,6 +91,8 @@ func (v *checker) all() {
 	}
 	v.limits(v.c.Limits)
 	v.c.Prices.Check(func(path, text string) { v.fault("prices."+path, "%s", text) })
+	outlet.CheckDestinations(v.c.Alerts, func(at, text string) { v.fault("alerts"+at, "%s", text) })
+	v.c.Telegram.Check(func(id events.PersonID) bool { return v.c.People[id].Approver }, func(at, text string) { v.fault("telegram"+at, "%s", text) })
 }
 
 func (v *checker) profile(path, name string, p Profile) {

@@ -11,6 +11,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"gatebook/events"
+	"gatebook/policy/outlet"
 	"gatebook/policy/price"
 	"gatebook/policy/when"
 )
@@ -187,6 +188,14 @@ func (c *Compiled) Limits() Limits {
 	}
 }
 
+// Outlets are where people are told of what happens.
+func (c *Compiled) Outlets() outlet.All {
+	if c == nil {
+		return outlet.All{}
+	}
+	return outlet.All{Alerts: c.catalog.Alerts, Telegram: c.catalog.Telegram}
+}
+
 // Prices are those in force.
 func (c *Compiled) Prices() price.Table {
 	if c == nil {
@@ -270,6 +279,11 @@ func normalise(c Catalog) (Catalog, error) {
 	})
 	n.Jobs = each(n.Jobs, func(j Job) Job { return j })
 	n.Limits = normalLimits(n.Limits)
+	n.Alerts = each(n.Alerts, func(d outlet.Destination) outlet.Destination {
+		d.Format = unless(d.Format, outlet.JSON)
+		return d
+	})
+	n.Telegram.Chats = each(n.Telegram.Chats, func(c outlet.Chat) outlet.Chat { return c })
 	n.Prices.Models = each(n.Prices.Models, func(p price.Price) price.Price { return p })
 	return n, nil
 }

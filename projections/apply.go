@@ -3,7 +3,7 @@
 //
 // Start with [Apply], which folds one recorded event into every view and moves
 // the checkpoint, and with the queries of a view (agents.go, rounds.go, audit.go,
-// calls.go, totals.go, receipts.go, reviews.go, assets.go, due.go, tree.go). [Store] is where rows live.
+// calls.go, totals.go, receipts.go, reviews.go, assets.go, alerts.go, due.go, tree.go). [Store] is where rows live.
 //
 // What the package promises:
 //
@@ -189,8 +189,11 @@ func (f *fold) event() error {
 	case events.JobMissed:
 		f.markJob(e.Job)
 		return nil
-	case events.ProfileDefaulted, events.TrashDecided, events.TrashEmptied, events.AlertRaised, events.AlertDelivered, events.JobRan,
-		events.IntakeRefused, events.AccessRefused, events.SubjectErased:
+	case events.AlertRaised:
+		return f.alertRaised(e)
+	case events.AlertDelivered:
+		return f.alertDelivered(e)
+	case events.ProfileDefaulted, events.TrashDecided, events.TrashEmptied, events.JobRan, events.IntakeRefused, events.AccessRefused, events.SubjectErased:
 		return nil // no view shows them yet; they move the checkpoint and the tree
 	}
 	return f.decision()

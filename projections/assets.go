@@ -171,7 +171,7 @@ func (f *fold) assetRegistered(e events.AssetRegistered) error {
 		f.put(dueKey(dueSlot(row.Expires), DueAsset, string(row.Asset)), []byte{})
 	}
 	f.set(keyOf(viewAsset, string(row.Asset)), row)
-	return nil
+	return f.alertAsset(row)
 }
 
 // asset is the law that an asset which something happens to is on record, and in one of

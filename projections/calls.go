@@ -35,6 +35,9 @@ func (f *fold) callDecided(e events.CallDecided) error {
 		return err
 	}
 	f.setCall(row)
+	if row.Layer == events.LayerAsset {
+		return f.alert(AlertRow{Kind: AlertAssetBlocked, Of: string(row.Asset), Name: row.Tool.String(), Reason: row.Reason})
+	}
 	return nil
 }
 

@@ -117,7 +117,7 @@ func (f *fold) reviewRequested(e events.ReviewRequested) error {
 	f.put(dueKey(dueSlot(row.Expires), DueReview, string(row.Review)), []byte{})
 	f.set(keyOf(viewReview, string(row.Review)), row)
 	f.setCall(call)
-	return nil
+	return f.alert(AlertRow{Kind: AlertReviewWaits, Of: string(row.Agent), Name: row.ToolKey().String(), Reason: row.Why})
 }
 
 // reviewEnd is how a review ended. MAC is empty where nobody decided.

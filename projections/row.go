@@ -53,6 +53,10 @@ const (
 	viewAssetName    byte = 35 // type, owner, name -> AssetNameRow
 	viewAssetVersion byte = 36 // type, owner, name, version -> asset
 	viewAssetField   byte = 37 // state, tier, type (empty for any), seq of asset.registered -> asset
+	viewAlert        byte = 38 // seq of its first event -> AlertRow
+	viewAlertLast    byte = 39 // kind, what it is about -> seq of the last alert of it
+	viewAlertID      byte = 40 // event -> that event's seq, of alerts
+	viewAlertTold    byte = 41 // destination, seq of the alert, part
 )
 
 // lastSeq is above every sequence of a book.

@@ -195,7 +195,7 @@ func (a *App) commands() []*cobra.Command {
 		a.agentCommand(), a.channelCommand(), a.personCommand(), a.catalogCommand(), a.checkCommand(),
 		a.roundCommand(), a.callCommand(), a.phaseCommand(),
 		a.pendingCommand(), a.showCommand(), a.approveCommand(), a.refuseCommand(),
-		a.assetsCommand(), a.assetCommand(),
+		a.assetsCommand(), a.assetCommand(), a.alertsCommand(),
 		a.auditCommand(), a.receiptsCommand(), a.agentsCommand(), a.explainCommand(), a.replayCommand(),
 		a.doctorCommand(), a.rebuildCommand(), a.verifyCommand(), a.versionCommand(),
 	}

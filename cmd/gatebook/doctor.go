@@ -206,6 +206,9 @@ func (a *App) printDiagnosis(d *diagnosis) error {
 			[]string{"phase", fmt.Sprint(h.Phase)}, []string{"clock held", yesNo(h.ClockHeld)}, []string{"calls that wait for a person", fmt.Sprint(h.Waiting)}, []string{"scrubbed", scrub},
 			[]string{"writer", string(h.Writer)},
 			[]string{"process", fmt.Sprintf("%d goroutines, %s of heap in use", h.Process.Goroutines, sizeText(h.Process.HeapBytes))})
+		for _, d := range h.Alerts {
+			rows = append(rows, []string{"alerts to " + d.Name, a.toldRow(d)})
+		}
 	}
 	rows = append(rows, a.folderRows(d.Folder)...)
 	for _, more := range []struct {
@@ -406,4 +409,13 @@ func locked(dir *datadir.Dir) (bool, error) {
 		return false, err
 	}
 	return false, dir.Unlock()
+}
+
+// toldRow is how it stands with one destination of alerts.
+func (a *App) toldRow(d people.Destination) string {
+	text := fmt.Sprintf("%d delivered, %d given up, %d wait", d.Delivered, d.GivenUp, d.Waiting)
+	if d.Failure != "" {
+		text += fmt.Sprintf("; last failure %s: %s", a.when(d.Failed), d.Failure)
+	}
+	return text
 }

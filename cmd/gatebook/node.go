@@ -49,6 +49,7 @@ type nodeConfig struct {
 	stop     <-chan struct{}
 	clock    bookclock.Clock
 	log      func(level, text string)
+	getenv   func(string) string // nil for an empty environment
 	progress func(what string, done, of events.Seq)
 }
 
@@ -61,6 +62,8 @@ type node struct {
 	intake   *intake.Intake
 	people   *people.Handler
 	views    *views.Builder
+	tellers  tellers
+	writer   events.WriterID
 	warnings warnings
 	who      identities
 	seen     *violations
@@ -154,8 +157,7 @@ func (n *node) assemble() error {
 	if err != nil {
 		return err
 	}
-	writer, err := newULID[events.WriterID](n.cfg.clock.Wall(), rand.Reader)
-	if err != nil {
+	if n.writer, err = newULID[events.WriterID](n.cfg.clock.Wall(), rand.Reader); err != nil {
 		return err
 	}
 	n.stores.live = rebuild.NewLive(n.stores.views)
@@ -165,7 +167,7 @@ func (n *node) assemble() error {
 		Log: n.book(), Reopen: n.reopen, Store: n.stores.live, ExtraTools: extra,
 		Tools: func(name string) (tools.Entry, bool) { return registry.Lookup(name) },
 		Blobs: kept, Redact: n.masks, MAC: mac.MAC, Clock: n.cfg.clock, Entropy: rand.Reader,
-		Writer: writer, Incarnation: n.stores.incarnation, Version: version(),
+		Writer: n.writer, Incarnation: n.stores.incarnation, Version: version(),
 		Room: func() error { return room(dir) }, Publish: n.bus.announce, Identities: n.identify, Drain: n.cfg.drain, Last: n.lastNotes,
 	})
 	registry, err = tools.NewRegistry(registered(n.folders, n.engine, n.masks.Text, n.cfg.extra)...)
@@ -189,8 +191,8 @@ func (n *node) assemble() error {
 		Loop: n.engine, Store: n.stores.live, Book: n.stores.book, Views: n.views, Tools: registry, Blob: kept.Get, Redact: n.masks,
 		CatalogFile: func() (*policy.Compiled, error) { return compileFile(dir, extra) },
 		Scrub:       n.position, Send: func(subject string, v any) { n.bus.send(policy.AccountPeople, subject, v) },
-		About:    people.About{Version: version(), Writer: writer, Incarnation: n.stores.incarnation},
-		Warnings: n.warnings.all, Process: processNow,
+		About:    people.About{Version: version(), Writer: n.writer, Incarnation: n.stores.incarnation},
+		Warnings: n.warnings.all, Alerts: n.tellers.status, Process: processNow,
 	})
 	return nil
 }
@@ -248,6 +250,7 @@ func (n *node) run(ctx context.Context, ready func() error) error {
 	all.Go(func() { n.attend(inner) })
 	all.Go(func() { n.cleanUp(inner, n.blobs) })
 	all.Go(func() { n.furnish(inner) })
+	all.Go(func() { n.tell(inner) })
 	all.Go(func() { n.views.Run(ctx) })
 	if err := n.begin(ctx, inner, ready); err != nil {
 		stopLoop()

@@ -160,7 +160,8 @@ var pieceCalls = map[string][]pieceCall{
 		{tool: "child.begin", args: `{"child":"kid","task":"x"}`, profile: "work", want: "profile profile"},
 		{tool: "child.begin", args: `{"child":"kid","task":"x"}`, profile: "lead", want: "allow"},
 	},
-	"job": {{tool: "file.read", args: `{"path":"a"}`, want: "allow"}},
+	"alerts": {{tool: "file.read", args: `{"path":"a"}`, want: "allow"}}, // they change no verdict
+	"job":    {{tool: "file.read", args: `{"path":"a"}`, want: "allow"}},
 	"private": {
 		{tool: "file.trash", args: `{}`, want: "baseline private"},
 		{tool: "file.trash", args: `{}`, kind: events.PrincipalInternal, want: "allow"},

@@ -62,7 +62,7 @@ func (a *App) serve(ctx context.Context, opt serveOptions) error {
 	a.collectLess()
 	n, err := openNode(ctx, nodeConfig{
 		dir: dir, port: opt.port, verify: opt.verify, smallDisk: opt.smallDisk, singles: opt.singles, extra: a.Extra, drain: drainTime, stop: ctx.Done(),
-		clock: clock.System{Now: a.Now}, log: a.logLine, progress: a.progress,
+		clock: clock.System{Now: a.Now}, log: a.logLine, getenv: a.Getenv, progress: a.progress,
 	})
 	if err != nil {
 		return err

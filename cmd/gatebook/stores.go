@@ -402,3 +402,21 @@ func newULID[T events.ULIDForm](now time.Time, entropy io.Reader) (T, error) {
 	}
 	return T(u.String()), nil
 }
+
+// checkpoint is how far the views are; 0 where that cannot be read.
+func (s *stores) checkpoint() events.Seq {
+	snap := s.live.Snapshot()
+	defer snap.Close()
+	state, err := projections.LoadState(snap)
+	if err != nil {
+		return 0
+	}
+	return state.Seq
+}
+
+// alertsAfter are the alerts above a sequence, a page of them.
+func (s *stores) alertsAfter(at events.Seq) ([]projections.AlertRow, error) {
+	snap := s.live.Snapshot()
+	defer snap.Close()
+	return projections.Alerts(snap, at, 0)
+}

@@ -2,10 +2,16 @@ package main
 
 import (
 	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
+	"regexp"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
+	"github.com/rogpeppe/go-internal/testscript"
 
 	"gatebook/events"
 	"gatebook/handlers/tools"
@@ -70,4 +76,40 @@ func later(by string) func() time.Time {
 		return time.Now
 	}
 	return func() time.Time { return time.Now().Add(d) }
+}
+
+// serveWebhook is "webhook FILE VARIABLE": it takes what is posted to an address, which it
+// puts into the variable, and writes each body on a line of the file.
+func serveWebhook(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) != 2 {
+		ts.Fatalf("usage: webhook FILE VARIABLE")
+	}
+	file := ts.MkAbs(args[0])
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		f, openErr := os.OpenFile(file, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
+		if err != nil || openErr != nil {
+			w.WriteHeader(http.StatusInternalServerError)
+			return
+		}
+		_, err = fmt.Fprintf(f, "%s %s\n", r.Header.Get("X-Gatebook-Signature"), body)
+		if closed(f, err) != nil {
+			w.WriteHeader(http.StatusInternalServerError)
+		}
+	}))
+	ts.Defer(server.Close)
+	ts.Setenv(args[1], server.URL+"/canary-in-the-path")
+}
+
+// waitTold is "told FILE PATTERN": it waits until a line of the file matches.
+func waitTold(ts *testscript.TestScript, _ bool, args []string) {
+	if len(args) != 2 {
+		ts.Fatalf("usage: told FILE PATTERN")
+	}
+	pattern, err := regexp.Compile("(?m)" + args[1])
+	ts.Check(err)
+	until(ts, "a line of "+args[0]+" matches "+args[1], func() bool {
+		raw, err := os.ReadFile(ts.MkAbs(args[0]))
+		return err == nil && pattern.Match(raw)
+	})
 }

@@ -247,6 +247,7 @@ func engineSamples() []sample {
 		}},
 		{"", events.AlertDelivered{Alert: ID[events.EventID](1), To: "ops"}, []events.Event{
 			events.AlertDelivered{Alert: ID[events.EventID](1), To: odd},
+			events.AlertDelivered{Alert: ID[events.EventID](1), To: "ops", Part: 1, Failed: odd},
 		}},
 		{"", events.JobRan{Job: "scrub"}, []events.Event{events.JobRan{Job: "scrub", Duration: 7, Error: odd}}},
 		{"", events.JobMissed{Job: "scrub", Due: Time(3)}, []events.Event{events.JobMissed{Job: "scrub", Due: Time(4)}}},

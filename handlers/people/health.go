@@ -24,6 +24,28 @@ type HealthAnswer struct {
 	Waiting   int            `json:"waiting"` // calls, for a person
 	Tools     []string       `json:"tools"`
 	Process   Process        `json:"process"`
+	// Alerts are the destinations of alerts, where the catalog has any.
+	Alerts []Destination `json:"alerts,omitzero"`
+}
+
+// Destination is how it stands with one destination of alerts, since the engine's start.
+type Destination struct {
+	Name      string         `json:"name"`
+	Delivered int64          `json:"delivered"`
+	GivenUp   int64          `json:"given_up"`
+	Waiting   int            `json:"waiting"`
+	Reached   events.Instant `json:"reached,omitzero"` // the last time
+	Failure   string         `json:"failure,omitzero"` // the last one
+	Failed    events.Instant `json:"failed,omitzero"`
+}
+
+func (h *Handler) destinations() (out []Destination) {
+	for _, s := range h.cfg.Alerts() {
+		out = append(out, Destination{
+			Name: s.Name, Delivered: s.Delivered, GivenUp: s.GivenUp, Waiting: s.Waiting, Reached: s.LastSuccess, Failure: s.LastFailure, Failed: s.FailedAt,
+		})
+	}
+	return out
 }
 
 // Process is what an engine's process holds. Both figures stay where they are however
@@ -46,7 +68,7 @@ func (h *Handler) health(request) any {
 			Seq: state.Seq, Catalog: state.Catalog, Phase: h.cfg.Loop.Catalog().PhaseInForce(state.Phase),
 			ClockHeld: state.ClockHeld, Time: state.Time,
 			ScrubDone: scrub.Done, ScrubOf: scrub.Of, Damage: scrub.Damage, Waiting: h.cfg.Loop.Waiting(), Tools: h.cfg.Tools.Names(),
-			Process: h.cfg.Process(),
+			Process: h.cfg.Process(), Alerts: h.destinations(),
 		}
 		if state.Seq > 0 {
 			root, err := projections.TreeRoot(v, state.Seq)

@@ -22,6 +22,7 @@ import (
 	"strings"
 
 	"gatebook/events"
+	"gatebook/handlers/alerts"
 	"gatebook/handlers/engine"
 	"gatebook/handlers/health"
 	"gatebook/handlers/integrity"
@@ -74,6 +75,8 @@ type Config struct {
 	About  About
 	// Warnings are what an operator should know of this run, as of now.
 	Warnings func() []string
+	// Alerts is how it stands with those who are told of what happens.
+	Alerts func() []alerts.Status
 	// Process measures the engine's own process.
 	Process func() Process
 }

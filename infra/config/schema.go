@@ -57,6 +57,21 @@ var descriptions = map[string]string{
 	"limits":     "Bounds; without a line the default holds.",
 	"prices":     "What the tokens of models cost; the cost of a model without a price is not known.",
 
+	"alerts":   "Where people are told of what happens, by HTTP.",
+	"telegram": "The bot by which approvers see what waits and decide.",
+
+	"Destination.format":  "json, or slack; without it json.",
+	"Destination.url":     "Where the address is found: a variable of the engine, or a file.",
+	"Destination.secret":  "Where the key of the signature is found; without it nothing is signed.",
+	"Source.env":          "The name of a variable of the engine.",
+	"Source.file":         "The whole path of a file.",
+	"Telegram.token":      "Where the bot's token is found.",
+	"Telegram.server":     "Another server than Telegram's own.",
+	"Telegram.chats":      "Who may use the bot, and who that is; anybody else gets no answer.",
+	"Chat.chat":           "The id of the chat.",
+	"Chat.user":           "The id of the user in it.",
+	"Chat.person":         "Whom the user stands for: an approver.",
+	"Chat.alerts":         "The chat gets the alerts too.",
 	"Rule.paths":          "Patterns of workspace paths: * within one component, ** any number of them, <slug> one or more of a-z 0-9 -.",
 	"Rule.exact":          "The whole of the arguments.",
 	"Rule.create_only":    "Only a new file, and never one in the place of another; for a role's grant of file.write.",
@@ -143,6 +158,8 @@ func (g schemas) of(t reflect.Type) *schema {
 		return g.entries(t)
 	case reflect.Slice:
 		return &schema{Type: orNothing("array"), Items: g.of(t.Elem())}
+	case reflect.Int64: // an id, which may be below 0
+		return &schema{Type: []string{"integer"}}
 	case reflect.Int:
 		least := 0
 		return &schema{Type: []string{"integer"}, Minimum: &least}

@@ -1,0 +1,194 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"math/big"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+	"github.com/spf13/cobra"
+
+	"gatebook/events"
+	"gatebook/handlers/alerts"
+	"gatebook/handlers/outbox"
+	"gatebook/policy/outlet"
+)
+
+// tellers are what tells people of what happens, by the catalog in force. Safe for
+// concurrent use.
+type tellers struct {
+	mu      sync.Mutex
+	courier *alerts.Courier // nil while there is none
+}
+
+func (t *tellers) now() *alerts.Courier {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.courier
+}
+
+func (t *tellers) use(c *alerts.Courier) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.courier = c
+}
+
+func (t *tellers) wake() {
+	if c := t.now(); c != nil {
+		c.Wake()
+	}
+}
+
+func (t *tellers) status() []alerts.Status {
+	if c := t.now(); c != nil {
+		return c.Status()
+	}
+	return nil
+}
+
+// tell delivers alerts until ctx ends, to the destinations of the catalog in force. It
+// begins anew where those change.
+func (n *node) tell(ctx context.Context) {
+	box := outbox.New(outbox.Config{
+		Loop: n.engine, Store: n.stores.live, Now: n.cfg.clock.Wall, Writer: n.writer, Born: bornOf(n.stores.incarnation),
+		Redact: n.masks, Wake: n.tellers.wake,
+	})
+	var all sync.WaitGroup
+	defer all.Wait()
+	watching := false
+	for ctx.Err() == nil {
+		c := n.engine.Catalog().Outlets()
+		inner, stop := context.WithCancel(ctx)
+		courier, err := n.courier(c, box)
+		switch {
+		case err != nil: // the checker lets no such catalog through
+			n.cfg.log("warn", "alerts: "+err.Error())
+		case !c.Any():
+			// What nobody is told is in the log, from now on.
+			all.Go(func() { n.logAlerts(inner) })
+		default:
+			n.tellers.use(courier)
+			all.Go(func() { courier.Run(inner) })
+			if !watching {
+				watching = true
+				all.Go(func() { box.Watch(ctx) })
+			}
+		}
+		for same := true; same && pauseFor(ctx, time.Second) == nil; {
+			same = n.engine.Catalog().Outlets().Equal(c)
+		}
+		stop()
+		n.tellers.use(nil)
+	}
+}
+
+// bornOf is when a data folder was made.
+func bornOf(i events.Incarnation) events.Instant {
+	id, err := ulid.ParseStrict(string(i))
+	if err != nil {
+		return 0
+	}
+	return events.InstantOf(ulid.Time(id.Time()))
+}
+
+// courier makes the senders to the destinations of a catalog.
+func (n *node) courier(c outlet.All, box *outbox.Outbox) (*alerts.Courier, error) {
+	cfg := alerts.Config{Outbox: box, Now: time.Now, Random: random}
+	for _, name := range slices.Sorted(maps.Keys(c.Alerts)) {
+		d := c.Alerts[name]
+		to := alerts.Destination{Name: name, Format: string(d.Form()), URL: func() (string, error) { return n.secretText(d.URL) }}
+		if d.Secret != (outlet.Source{}) {
+			to.Secret = func() ([]byte, error) {
+				text, err := n.secretText(d.Secret)
+				return []byte(text), err
+			}
+		}
+		sender, err := alerts.NewHTTP(to, time.Now)
+		if err != nil {
+			return nil, err
+		}
+		cfg.Lines = append(cfg.Lines, alerts.Line{Name: name, Sender: sender})
+	}
+	return alerts.New(cfg)
+}
+
+// random is a number of [0, n), for waits.
+func random(n int64) int64 {
+	v, err := rand.Int(rand.Reader, big.NewInt(n))
+	if err != nil {
+		return 0
+	}
+	return v.Int64()
+}
+
+// maxSecretText bounds an address, a key or a token, in bytes.
+const maxSecretText = 4 << 10
+
+// secretText reads what a catalog names and does not hold: of a file without its last
+// line end. Its errors have nothing of the text.
+func (n *node) secretText(s outlet.Source) (string, error) {
+	if s.Env != "" {
+		if n.cfg.getenv != nil && n.cfg.getenv(s.Env) != "" {
+			return n.cfg.getenv(s.Env), nil
+		}
+		return "", fmt.Errorf("the variable %s is empty", s.Env)
+	}
+	f, err := os.Open(s.File)
+	if err != nil {
+		return "", err
+	}
+	raw, err := io.ReadAll(io.LimitReader(f, maxSecretText+1))
+	if err := errors.Join(err, f.Close()); err != nil {
+		return "", err
+	}
+	raw = bytes.TrimSuffix(bytes.TrimSuffix(raw, []byte("\n")), []byte("\r"))
+	if len(raw) == 0 || len(raw) > maxSecretText {
+		return "", fmt.Errorf("the file %s is empty, or has more than %d bytes", s.File, maxSecretText)
+	}
+	return string(raw), nil
+}
+
+// logAlerts writes alerts to the log, where the catalog has no destination.
+func (n *node) logAlerts(ctx context.Context) {
+	at := n.stores.checkpoint()
+	for pauseFor(ctx, time.Second) == nil {
+		rows, err := n.stores.alertsAfter(at)
+		if err != nil {
+			continue // the store's trouble is told as such
+		}
+		for _, row := range rows {
+			text, _ := n.masks.Text(outbox.TextOf(row))
+			n.cfg.log("alert", row.Kind+": "+strings.ReplaceAll(text, "\n", " "))
+			at = row.Seq
+		}
+	}
+}
+
+func (a *App) alertsCommand() *cobra.Command {
+	cmd := group(&cobra.Command{Use: "alerts", Short: "What tells people of what happens"})
+	cmd.AddCommand(&cobra.Command{
+		Use:   "n8n",
+		Short: "Print a workflow for n8n that mails alerts",
+		Long: `Print a workflow that takes the alerts of a destination with the format json and sends
+each as a mail. Import it in n8n, set the addresses, and put the address of its webhook
+where the catalog says (alerts.<name>.url).
+
+  gatebook alerts n8n`,
+		Args: args(cobra.NoArgs),
+		RunE: func(*cobra.Command, []string) error {
+			_, err := io.WriteString(a.Out, alerts.ExampleN8N)
+			return err
+		},
+	})
+	return cmd
+}
