@@ -2,7 +2,6 @@ package telegram
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -132,9 +131,7 @@ func (w *world) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 		answer(rw, 401, map[string]any{"ok": false, "error_code": 401, "description": "Unauthorized"})
 		return
 	}
-	if err := r.ParseMultipartForm(1 << 20); err != nil && !errors.Is(err, http.ErrNotMultipart) && r.ContentLength > 0 {
-		_ = err // getMe has an empty form
-	}
+	_ = r.ParseMultipartForm(1 << 20) // that of getMe is empty, and therefore none
 	var fault http.HandlerFunc
 	w.do(func() {
 		w.requested = append(w.requested, method)
@@ -243,7 +240,7 @@ func result(rw http.ResponseWriter, v any) {
 }
 
 func answer(rw http.ResponseWriter, status int, v any) {
-	body, err := json.Marshal(v)
+	body, err := json.Marshal(v, jsontext.AllowInvalidUTF8(true)) // as hostile as the test wants
 	if err != nil {
 		panic(err)
 	}

@@ -23,7 +23,7 @@ const (
 
 	// maxRequest and maxAnswer bound the bodies, in bytes.
 	maxRequest = 256 << 10
-	maxAnswer  = 32 << 20
+	maxAnswer  = 16 << 20
 	// maxReason is how much of Telegram's own words a failure keeps, in bytes.
 	maxReason = 200
 
