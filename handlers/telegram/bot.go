@@ -14,13 +14,13 @@
 //   - An approval names the digest of what this very person was shown last in this very
 //     chat (sights.go), and it was shown whole: in one message, nothing elided or masked,
 //     every character that a reader does not see escaped, and Telegram's answer to the
-//     message held the same text. A look is used once, before the Desk is asked, and is
-//     forgotten with a restart.
+//     message held the same text; and it was written after that message. A look is used
+//     once, before the Desk is asked, and is forgotten with a restart.
 //   - A button carries a random word that means nothing outside this process.
 //   - An update is acted upon once. What Telegram sends again after a restart finds no
 //     look, and the Desk says of a second decision that it is one.
 //   - The token is in no error, no status and no log: the library never has it
-//     (line.go puts it into the address), and whatever comes back is cleared of it.
+//     (line.go puts it into the address), and what is said of a failure is cleared of it.
 //   - Work is bounded (limits.go): per person, over all people, and for strangers.
 //
 // Concurrency: a Bot is safe for concurrent use. Run owns the goroutines of the library,

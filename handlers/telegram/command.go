@@ -106,7 +106,7 @@ func (b *Bot) approve(ctx context.Context, who events.PersonID, in incoming, res
 	if !ok {
 		return
 	}
-	one, ok := b.sights.take(in.place, id, b.now())
+	one, ok := b.sights.take(in.place, id, in.message, b.now())
 	if !ok {
 		b.tell(ctx, in.chat, "look first with /show "+string(id)+": what you approve is what you were shown in this chat, whole and not long ago")
 		return

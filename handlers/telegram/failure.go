@@ -73,7 +73,7 @@ func refusedBy(method string, code int, said string, after time.Duration) *Failu
 	case code == http.StatusConflict:
 		f.Reason = "another process polls with this token, or a webhook is set"
 	case code == http.StatusTooManyRequests:
-		f.After = min(max(after, time.Second), maxWait)
+		f.After = max(after, time.Second)
 		f.Reason = fmt.Sprintf("too many requests, Telegram asks to wait %s", f.After)
 	default:
 		f.Reason = "not done"

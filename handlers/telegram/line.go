@@ -29,8 +29,8 @@ const (
 var tokenForm = regexp.MustCompile(`^[0-9]{1,20}:[A-Za-z0-9_-]{16,128}$`)
 
 // line carries the library's requests. It alone has the token, which stands in every
-// address: it puts it in on the way out, and takes it out of everything that comes
-// back. The library is given nothing but good answers and [*Failure]s.
+// address: it puts it in on the way out, and takes it out of every word that it says of
+// what came back. The library is given nothing but good answers and [*Failure]s.
 type line struct {
 	cfg    Config
 	base   string
@@ -191,7 +191,7 @@ func (l *line) attempt(ctx context.Context, r request, limit time.Duration) (jso
 	if len(body) > maxAnswer {
 		return nil, &Failure{Method: r.method, Code: resp.StatusCode, Reason: "the answer is too large"}
 	}
-	return opened(r.method, resp.StatusCode, without(string(body), token), token)
+	return opened(r.method, resp.StatusCode, body, token)
 }
 
 // envelope is what every answer of the API is in.
@@ -206,10 +206,10 @@ type envelope struct {
 }
 
 // opened takes the result out of an answer.
-func opened(method string, status int, body, token string) (jsontext.Value, *Failure) {
+func opened(method string, status int, body []byte, token string) (jsontext.Value, *Failure) {
 	var e envelope
 	// A lone surrogate in somebody's text is no reason to stop.
-	if err := json.Unmarshal([]byte(body), &e, jsontext.AllowInvalidUTF8(true)); err != nil {
+	if err := json.Unmarshal(body, &e, jsontext.AllowInvalidUTF8(true)); err != nil {
 		if status != http.StatusOK {
 			return nil, refusedBy(method, status, "", 0)
 		}

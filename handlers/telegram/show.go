@@ -43,6 +43,7 @@ func (b *Bot) show(ctx context.Context, who events.PersonID, in incoming, rest s
 		b.tell(ctx, in.chat, "Telegram has changed this text, so it cannot be decided on here: see it with gatebook show --full "+string(id))
 		return
 	}
+	one.message = sent.ID
 	b.sights.keep(one)
 }
 
@@ -76,7 +77,7 @@ func buttons(one *sight) *models.InlineKeyboardMarkup {
 }
 
 // page is the message that shows a review, escaped, and whether all of it is there to be
-// approved.
+// approved, where it waits.
 func page(d Shown, now events.Instant) (text string, whole bool) {
 	body := strings.TrimSpace(escape(d.Text))
 	if hides(d.Text) {
@@ -84,16 +85,14 @@ func page(d Shown, now events.Instant) (text string, whole bool) {
 	}
 	foot := "\n\n" + footer(d, now)
 	if text := body + foot; units(text) <= maxMessage {
-		return text, approvable(d, now)
+		return text, approvable(d)
 	}
 	d.Elided = true
 	foot = "\n… (cut)\n\n" + footer(d, now)
 	return cut(body, maxMessage-units(foot)) + foot, false
 }
 
-func approvable(d Shown, now events.Instant) bool {
-	return d.Open && d.Expires > now && d.Digest != "" && !d.Elided && !d.Masked
-}
+func approvable(d Shown) bool { return d.Digest != "" && !d.Elided && !d.Masked }
 
 // footer says what can be done with what is shown.
 func footer(d Shown, now events.Instant) string {
@@ -126,7 +125,7 @@ func (b *Bot) pressed(ctx context.Context, who events.PersonID, in incoming) {
 	}
 	_, said := b.decide(ctx, who, d)
 	b.toast(ctx, in.press.query, said)
-	b.unbutton(ctx, in.chat, in.press.message)
+	b.unbutton(ctx, in.chat, in.message)
 	b.tell(ctx, in.chat, said)
 }
 

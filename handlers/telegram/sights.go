@@ -18,6 +18,7 @@ type sight struct {
 	review          events.ReviewID
 	digest          events.Digest
 	expires         events.Instant
+	message         int // where it was shown; messages of a chat have rising numbers
 	approve, refuse string
 }
 
@@ -64,11 +65,13 @@ func (s *sights) forget(p place, review events.ReviewID) {
 	s.drop(s.spots[spot{p, review}])
 }
 
-// take uses up the last look of p at a review, where it can be approved.
-func (s *sights) take(p place, review events.ReviewID, now events.Instant) (sight, bool) {
+// take uses up the last look of p at a review, where it can be approved and message was
+// written after it was shown. What was written before means something else: Telegram
+// may send both again after a restart, and what is shown then was not seen yet.
+func (s *sights) take(p place, review events.ReviewID, message int, now events.Instant) (sight, bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.use(s.spots[spot{p, review}], p, now, func(one *sight) bool { return one.approve != "" })
+	return s.use(s.spots[spot{p, review}], p, now, func(one *sight) bool { return one.approve != "" && message > one.message })
 }
 
 // press uses up the look that a button's word belongs to, where it is p's.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -78,7 +79,25 @@ func TestApproveNeedsTheOwnLook(t *testing.T) {
 		{"another's", func() { look(bertGroup, id) }},
 		{"in another chat", func() { look(annaAlone, id) }},
 		{"at another review", func() { look(annaGroup, other) }},
+		{"of what has expired since", func() {
+			w.do(func() {
+				r := w.reviews[id]
+				r.Expires = events.InstantOf(w.clock.Add(5 * time.Minute))
+				w.reviews[id] = r
+			})
+			look(annaGroup, id)
+			w.do(func() {
+				r := w.reviews[id]
+				r.Expires = events.InstantOf(w.clock.Add(5 * time.Hour))
+				w.reviews[id] = r
+			})
+			w.pass(6 * time.Minute)
+		}},
 		{"too old", func() { look(annaGroup, id); w.pass(16 * time.Minute) }},
+		{"after the approval was written", func() {
+			look(annaGroup, id)
+			w.do(func() { w.messages -= 10 })
+		}},
 		{"elided since", func() {
 			look(annaGroup, id)
 			w.do(func() { r := w.reviews[id]; r.Elided = true; w.reviews[id] = r })
@@ -149,7 +168,7 @@ func TestButtons(t *testing.T) {
 	if got := w.toast("q1"); got != "approved: "+string(yes) {
 		t.Fatalf("the button says %q", got)
 	}
-	w.after(shown.id, bertAlone.chat)
+	w.after(shown.n, bertAlone.chat)
 	w.mu.Lock()
 	if len(w.edited) != 1 || w.edited[0] != shown.id {
 		t.Errorf("buttons taken from %v, want %d", w.edited, shown.id)
@@ -263,7 +282,7 @@ func TestWhatCannotBeApprovedHere(t *testing.T) {
 				t.Fatalf("there are the buttons %v", shown.buttons)
 			}
 			if c.rewrite != nil {
-				if got := w.after(shown.id, annaAlone.chat); !strings.Contains(got.text, "Telegram has changed this text") {
+				if got := w.after(shown.n, annaAlone.chat); !strings.Contains(got.text, "Telegram has changed this text") {
 					t.Fatalf("it says %q", got.text)
 				}
 				w.press(annaAlone, shown.buttons["Approve"], "q", shown.id)
@@ -307,9 +326,13 @@ func TestStrangersGetNoAnswer(t *testing.T) {
 	w.run()
 	shown := w.ask(annaAlone, "/show "+string(id))
 	const from = `,"from":{"id":11},"chat":{"id":11,"type":"private"},"date":1,"message_id":3,"text":"/help"`
+	// What came before has been looked at when this is answered.
+	fences := 0
+	fence := func() { w.ask(bertAlone, "/help"); fences++ }
 	w.write(stranger, "/approve "+string(id), "")
 	w.write(inTheGroup, "/help", "")
 	w.press(stranger, shown.buttons["Approve"], "q", 1)
+	fence()
 	w.pass(time.Second)
 	w.press(place{44, 44}, shown.buttons["Approve"], "q", 1)
 	w.press(place{0, 11}, shown.buttons["Approve"], "q", 1)
@@ -319,26 +342,31 @@ func TestStrangersGetNoAnswer(t *testing.T) {
 	} {
 		w.pass(time.Second)
 		w.write(annaAlone, "/approve "+string(id), more)
-		w.await("a record", func() bool { return len(w.updates) == 0 })
+		fence()
 	}
+	w.raw(`{"update_id":%d,"message":{"message_id":1,"date":1,"from":{"id":66,"is_bot":true},"chat":{"id":66,"type":"private"},"text":"/help"}}`)
+	fence()
+	w.pass(time.Second)
+	w.raw(`{"update_id":%d,"callback_query":{"id":"q","from":{"id":66,"is_bot":true},"data":"x","message":{"message_id":1,"date":1,"chat":{"id":66}}}}`)
 	for _, kind := range []string{"edited_message", "channel_post", "edited_channel_post", "business_message"} {
 		w.pass(time.Second)
 		w.raw(`{"update_id":%d,"` + kind + `":{` + from[1:] + `}}`)
-		w.await("a record", func() bool { return len(w.updates) == 0 })
+		fence()
 	}
 	// Without a user, and kinds that were not asked for.
 	w.raw(`{"update_id":%d,"channel_post":{"chat":{"id":11,"type":"channel"},"date":1,"text":"/help"}}`)
 	w.raw(`{"update_id":%d,"poll":{"id":"1"}}`)
-	n := w.count()
-	w.ask(annaAlone, "/help")
-	if w.count() != n+1 || n != 1 {
+	fence()
+	if w.count() != 1+fences {
 		t.Errorf("strangers were answered: %v", w.sent)
 	}
-	if len(w.toasts) != 0 || len(w.made()) != 0 {
-		t.Errorf("answers %v, decisions %v", w.toasts, w.made())
-	}
+	w.see(func() {
+		if len(w.toasts) != 0 || len(w.decisions) != 0 {
+			t.Errorf("answers %v, decisions %v", w.toasts, w.decisions)
+		}
+	})
 	want := []string{"33 33 a message", "-5 33 a message", "44 44 a button", "0 11 a button", "11 11 a forwarded message", "11 11 a message by way of a bot",
-		"11 11 a message as a chat", "11 11 an edited message", "11 11 a forwarded message", "11 11 a business message",
+		"11 11 a message as a chat", "11 11 an edited message", "11 11 a forwarded message", "11 11 a business message", "66 66 a message of a bot", "66 66 a button",
 		"11 11 an edited message", "11 11 a channel post", "11 11 a channel post", "11 11 a business message"}
 	w.await("all are recorded", func() bool { return len(w.strange) >= len(want) })
 	w.mu.Lock()
@@ -363,9 +391,11 @@ func TestGroupsAreLeftAlone(t *testing.T) {
 
 func TestAFloodIsBounded(t *testing.T) {
 	w := newWorld(t)
-	asked := 0
+	asked, still := 0, w.clock
 	w.showing = func(context.Context, events.PersonID) error { w.do(func() { asked++ }); return &Refused{"no"} }
-	b := w.run()
+	cfg := w.config()
+	cfg.Now = func() time.Time { return still }
+	b, _ := w.start(cfg)
 	for range 300 {
 		w.write(annaAlone, "/show 01JZ0000000000000000000000", "")
 		w.write(stranger, "/help", "")
@@ -376,11 +406,10 @@ func TestAFloodIsBounded(t *testing.T) {
 	w.await("the stranger is recorded", func() bool { return len(w.strange) > 0 })
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	// The clock of the test goes on by a millisecond for each look at it.
-	if most := burst + 5; asked > most || len(w.strange) > 5 {
-		t.Errorf("%d of 300 commands were worked on, at most %d may be; a stranger was recorded %d times", asked, most, len(w.strange))
+	if asked != burst || len(w.strange) != 1 {
+		t.Errorf("%d of 300 commands were worked on, want %d; a stranger was recorded %d times", asked, burst, len(w.strange))
 	}
-	if got := b.Status().Dropped; got < 580 {
+	if got := b.Status().Dropped; got != 600-burst-1 {
 		t.Errorf("%d dropped", got)
 	}
 }
@@ -435,11 +464,22 @@ func TestInnerFaultsStayInside(t *testing.T) {
 	if got := w.ask(annaAlone, "/show "+string(id)); strings.Contains(got.text, "inner") {
 		t.Errorf("sent %q", got.text)
 	}
-	if len(w.internal) != 2 || !errors.Is(w.internal[0], fault) {
-		t.Errorf("faults %v", w.internal)
+	// A desk that shows another review than was asked for has a fault too.
+	w.do(func() {
+		w.showing = nil
+		r := w.reviews[id]
+		r.Review = "01JZ0000000000000000000009"
+		w.reviews[id] = r
+	})
+	if got := w.ask(annaAlone, "/show "+string(id)); len(got.buttons) != 0 || !strings.HasPrefix(got.text, "it cannot be shown") {
+		t.Errorf("sent %+v", got)
 	}
+	w.see(func() {
+		if len(w.internal) != 3 || !errors.Is(w.internal[0], fault) {
+			t.Errorf("faults %v", w.internal)
+		}
+	})
 	// The look was used up by the try.
-	w.do(func() { w.showing = nil })
 	if got := w.ask(annaAlone, "/approve "+string(id)); !strings.HasPrefix(got.text, "look first") {
 		t.Errorf("sent %q", got.text)
 	}
@@ -448,9 +488,27 @@ func TestInnerFaultsStayInside(t *testing.T) {
 func TestStopsWhileTheDeskWorks(t *testing.T) {
 	w := newWorld(t)
 	id := w.review("x")
-	w.deciding = func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
+	ended := false
+	w.deciding = func(ctx context.Context) error {
+		<-ctx.Done()
+		for range 1000 {
+			runtime.Gosched()
+		}
+		w.do(func() { ended = true })
+		return ctx.Err()
+	}
 	_, stop := w.start(w.config())
 	w.write(annaAlone, "/refuse "+string(id)+" no", "")
 	w.await("the desk is asked", func() bool { return len(w.decisions) == 1 })
+	w.write(annaAlone, "/refuse "+string(id)+" no, again", "")
+	w.await("it waits", func() bool { return len(w.updates) == 0 })
 	stop()
+	w.see(func() {
+		if !ended {
+			t.Error("Run has ended before the desk")
+		}
+	})
+	if got := w.made(); len(got) != 1 {
+		t.Errorf("the desk is asked after the end: %q", got)
+	}
 }

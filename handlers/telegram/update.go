@@ -14,15 +14,15 @@ type incoming struct {
 	what    string // what sort of thing it is, for a stranger's record
 	odd     bool   // it may be somebody else's words: as if from a stranger
 	private bool   // a chat with this user alone
+	message int    // that was written, or that the button is on
 	text    string
 	press   *press // a button, instead of text
 }
 
 // press is one press of a button.
 type press struct {
-	query   string // Telegram's id of it
-	word    string // what the button carries
-	message int
+	query string // Telegram's id of it
+	word  string // what the button carries
 }
 
 // receive looks at an update; the library's one worker calls it, and it does not wait.
@@ -97,7 +97,7 @@ func oddity(m *models.Message) string {
 }
 
 func readMessage(m *models.Message, odd string) incoming {
-	in := incoming{what: odd, odd: odd != "", private: m.Chat.Type == models.ChatTypePrivate, text: m.Text}
+	in := incoming{what: odd, odd: odd != "", private: m.Chat.Type == models.ChatTypePrivate, message: m.ID, text: m.Text}
 	if odd == "" {
 		in.what = "a message"
 	}
@@ -113,9 +113,31 @@ func readPress(q *models.CallbackQuery) incoming {
 	in.user = q.From.ID
 	switch {
 	case q.Message.Message != nil:
-		in.chat, in.press.message = q.Message.Message.Chat.ID, q.Message.Message.ID
+		in.chat, in.message = q.Message.Message.Chat.ID, q.Message.Message.ID
 	case q.Message.InaccessibleMessage != nil:
-		in.chat, in.press.message = q.Message.InaccessibleMessage.Chat.ID, q.Message.InaccessibleMessage.MessageID
+		in.chat, in.message = q.Message.InaccessibleMessage.Chat.ID, q.Message.InaccessibleMessage.MessageID
 	}
 	return in
+}
+
+// seen knows the last updates again. Telegram sends one more than once where it does not
+// know that it arrived. Used by the library's one worker only.
+type seen struct {
+	ids  map[int64]bool
+	ring [maxSeen]int64
+	next int
+}
+
+func newSeen() *seen { return &seen{ids: map[int64]bool{}} }
+
+// first says that an update is new, and remembers it.
+func (s *seen) first(id int64) bool {
+	if s.ids[id] {
+		return false
+	}
+	delete(s.ids, s.ring[s.next])
+	s.ids[id] = true
+	s.ring[s.next] = id
+	s.next = (s.next + 1) % maxSeen
+	return true
 }
