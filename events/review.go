@@ -35,6 +35,8 @@ type ReviewApproved struct {
 	// stands for the state that the call would change, as the tool names it.
 	Shown Digest `json:"shown"`
 	Base  Digest `json:"base,omitzero"`
+	// Via is the surface that it came over; empty for the person's own key.
+	Via string `json:"via,omitzero"`
 }
 
 // ReviewRefused is a person's no; the actor is the person.
@@ -43,6 +45,8 @@ type ReviewRefused struct {
 	Call   CallID   `json:"call,omitzero"`
 	MAC    MAC      `json:"mac,omitzero"`
 	Reason string   `json:"reason,omitzero"`
+	// Via is the surface that it came over; empty for the person's own key.
+	Via string `json:"via,omitzero"`
 }
 
 // ReviewExpired ends a review that nobody decided in time.

@@ -145,6 +145,7 @@ type ReviewAct struct {
 	// Masked says that something in it is masked, which the person then must accept.
 	Masked, AcceptMasked bool
 	Reason               string
+	Via                  string // the surface, where it is not the person's own key
 }
 
 // ApproveReview answers a person's yes, which is for one call and this once. again is
@@ -162,7 +163,7 @@ func ApproveReview(c *Compiled, act ReviewAct, f ReviewFacts, again events.CallD
 	case act.Masked && !act.AcceptMasked:
 		return nil, refuse(CodeInvalid, "something in the arguments is masked, and runs all the same: who approves it says so with --masked")
 	}
-	yes := events.ReviewApproved{Review: f.Review, Call: f.Call, MAC: f.MAC, Definition: again.Definition, Shown: act.Shown, Base: act.Base}
+	yes := events.ReviewApproved{Review: f.Review, Call: f.Call, MAC: f.MAC, Definition: again.Definition, Shown: act.Shown, Base: act.Base, Via: act.Via}
 	if status, final := again.Verdict.Final(); final {
 		return []events.Event{yes, f.end(status, again.Layer, again.Rule, again.Reason)}, nil
 	}
@@ -178,7 +179,7 @@ func RefuseReview(c *Compiled, act ReviewAct, f ReviewFacts, now events.Instant)
 	}
 	reason := events.Cut(act.Reason, maxReason)
 	return []events.Event{
-		events.ReviewRefused{Review: f.Review, Call: f.Call, MAC: f.MAC, Reason: reason},
+		events.ReviewRefused{Review: f.Review, Call: f.Call, MAC: f.MAC, Reason: reason, Via: act.Via},
 		f.end(events.StatusDenied, events.LayerReview, "refused", cmp.Or(reason, "a person refused it")),
 	}, nil
 }

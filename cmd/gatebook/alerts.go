@@ -21,6 +21,7 @@ import (
 	"gatebook/events"
 	"gatebook/handlers/alerts"
 	"gatebook/handlers/outbox"
+	"gatebook/handlers/telegram"
 	"gatebook/policy/outlet"
 )
 
@@ -29,6 +30,7 @@ import (
 type tellers struct {
 	mu      sync.Mutex
 	courier *alerts.Courier // nil while there is none
+	bot     *telegram.Bot   // the same
 }
 
 func (t *tellers) now() *alerts.Courier {
@@ -37,10 +39,19 @@ func (t *tellers) now() *alerts.Courier {
 	return t.courier
 }
 
-func (t *tellers) use(c *alerts.Courier) {
+func (t *tellers) use(c *alerts.Courier, b *telegram.Bot) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.courier = c
+	t.courier, t.bot = c, b
+}
+
+func (t *tellers) botStatus() (telegram.Status, bool) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.bot == nil {
+		return telegram.Status{}, false
+	}
+	return t.bot.Status(), true
 }
 
 func (t *tellers) wake() {
@@ -65,31 +76,45 @@ func (n *node) tell(ctx context.Context) {
 	})
 	var all sync.WaitGroup
 	defer all.Wait()
-	watching := false
+	watch := sync.OnceFunc(func() { all.Go(func() { box.Watch(ctx) }) })
 	for ctx.Err() == nil {
 		c := n.engine.Catalog().Outlets()
 		inner, stop := context.WithCancel(ctx)
-		courier, err := n.courier(c, box)
-		switch {
-		case err != nil: // the checker lets no such catalog through
+		if err := n.tellBy(inner, &all, c, box); err != nil {
 			n.cfg.log("warn", "alerts: "+err.Error())
-		case !c.Any():
-			// What nobody is told is in the log, from now on.
-			all.Go(func() { n.logAlerts(inner) })
-		default:
-			n.tellers.use(courier)
-			all.Go(func() { courier.Run(inner) })
-			if !watching {
-				watching = true
-				all.Go(func() { box.Watch(ctx) })
-			}
+		}
+		if c.Any() {
+			watch()
 		}
 		for same := true; same && pauseFor(ctx, time.Second) == nil; {
 			same = n.engine.Catalog().Outlets().Equal(c)
 		}
 		stop()
-		n.tellers.use(nil)
+		n.tellers.use(nil, nil)
 	}
+}
+
+// tellBy begins what a catalog declares; all of it ends with ctx.
+func (n *node) tellBy(ctx context.Context, all *sync.WaitGroup, c outlet.All, box *outbox.Outbox) (err error) {
+	var bot *telegram.Bot
+	if c.Telegram.On() {
+		if bot, err = n.bot(c.Telegram); err != nil {
+			return err
+		}
+		all.Go(func() { _ = bot.Run(ctx) })
+	}
+	courier, err := n.courier(c, bot, box)
+	if err != nil {
+		return err
+	}
+	if !c.Any() {
+		n.tellers.use(nil, bot)
+		all.Go(func() { n.logAlerts(ctx) }) // what nobody is told is in the log, from now on
+		return nil
+	}
+	n.tellers.use(courier, bot)
+	all.Go(func() { courier.Run(ctx) })
+	return nil
 }
 
 // bornOf is when a data folder was made.
@@ -102,7 +127,7 @@ func bornOf(i events.Incarnation) events.Instant {
 }
 
 // courier makes the senders to the destinations of a catalog.
-func (n *node) courier(c outlet.All, box *outbox.Outbox) (*alerts.Courier, error) {
+func (n *node) courier(c outlet.All, bot *telegram.Bot, box *outbox.Outbox) (*alerts.Courier, error) {
 	cfg := alerts.Config{Outbox: box, Now: time.Now, Random: random}
 	for _, name := range slices.Sorted(maps.Keys(c.Alerts)) {
 		d := c.Alerts[name]
@@ -118,6 +143,11 @@ func (n *node) courier(c outlet.All, box *outbox.Outbox) (*alerts.Courier, error
 			return nil, err
 		}
 		cfg.Lines = append(cfg.Lines, alerts.Line{Name: name, Sender: sender})
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Telegram.Chats)) {
+		if chat := c.Telegram.Chats[name]; chat.Alerts && bot != nil {
+			cfg.Lines = append(cfg.Lines, alerts.Line{Name: "telegram:" + name, Sender: chatLine{bot, chat.Chat}})
+		}
 	}
 	return alerts.New(cfg)
 }

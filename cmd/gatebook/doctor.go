@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -208,6 +209,9 @@ func (a *App) printDiagnosis(d *diagnosis) error {
 			[]string{"process", fmt.Sprintf("%d goroutines, %s of heap in use", h.Process.Goroutines, sizeText(h.Process.HeapBytes))})
 		for _, d := range h.Alerts {
 			rows = append(rows, []string{"alerts to " + d.Name, a.toldRow(d)})
+		}
+		if b := h.Telegram; b != nil {
+			rows = append(rows, []string{"telegram", "last polled " + a.when(b.Polled) + orNothing("; ", cmp.Or(b.Polling, b.Failure))})
 		}
 	}
 	rows = append(rows, a.folderRows(d.Folder)...)
@@ -418,4 +422,11 @@ func (a *App) toldRow(d people.Destination) string {
 		text += fmt.Sprintf("; last failure %s: %s", a.when(d.Failed), d.Failure)
 	}
 	return text
+}
+
+func orNothing(before, text string) string {
+	if text == "" {
+		return ""
+	}
+	return before + text
 }

@@ -192,7 +192,7 @@ func (n *node) assemble() error {
 		CatalogFile: func() (*policy.Compiled, error) { return compileFile(dir, extra) },
 		Scrub:       n.position, Send: func(subject string, v any) { n.bus.send(policy.AccountPeople, subject, v) },
 		About:    people.About{Version: version(), Writer: n.writer, Incarnation: n.stores.incarnation},
-		Warnings: n.warnings.all, Alerts: n.tellers.status, Process: processNow,
+		Warnings: n.warnings.all, Alerts: n.tellers.status, Bot: n.tellers.botStatus, Process: processNow,
 	})
 	return nil
 }

@@ -160,8 +160,9 @@ var pieceCalls = map[string][]pieceCall{
 		{tool: "child.begin", args: `{"child":"kid","task":"x"}`, profile: "work", want: "profile profile"},
 		{tool: "child.begin", args: `{"child":"kid","task":"x"}`, profile: "lead", want: "allow"},
 	},
-	"alerts": {{tool: "file.read", args: `{"path":"a"}`, want: "allow"}}, // they change no verdict
-	"job":    {{tool: "file.read", args: `{"path":"a"}`, want: "allow"}},
+	"telegram": {{tool: "file.read", args: `{"path":"a"}`, want: "allow"}},
+	"alerts":   {{tool: "file.read", args: `{"path":"a"}`, want: "allow"}}, // they change no verdict
+	"job":      {{tool: "file.read", args: `{"path":"a"}`, want: "allow"}},
 	"private": {
 		{tool: "file.trash", args: `{}`, want: "baseline private"},
 		{tool: "file.trash", args: `{}`, kind: events.PrincipalInternal, want: "allow"},
@@ -216,6 +217,9 @@ func pieceCatalog(t *testing.T, name, text, role string) *policy.Compiled {
 		if !strings.Contains("\n"+text, "\n"+part+":") {
 			text += part + ": " + around[part] + "\n"
 		}
+	}
+	if !strings.Contains("\n"+text, "\npeople:") {
+		text += "people: {anna: {key: " + keyOf('D') + ", approve_key: " + keyOf('E') + ", approver: true}}\n"
 	}
 	text += "agents: {alice: {role: " + role + ", key: " + keyOf('C') + "}}\n"
 	c, err := config.Parse(name, []byte(text))

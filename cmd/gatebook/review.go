@@ -137,7 +137,7 @@ Large arguments are cut unless --full; what is cut cannot be approved.
 
 func (a *App) printReview(d people.ReviewDetail) error {
 	w := tabwriter.NewWriter(a.Out, 0, 0, 2, ' ', 0)
-	for _, row := range a.reviewRows(d) {
+	for _, row := range reviewRows(d, a.when) {
 		fmt.Fprintln(w, strings.Join(escaped(row), "\t"))
 	}
 	if err := w.Flush(); err != nil {
@@ -166,7 +166,7 @@ func (a *App) printReview(d people.ReviewDetail) error {
 	return nil
 }
 
-func (a *App) reviewRows(d people.ReviewDetail) [][]string {
+func reviewRows(d people.ReviewDetail, when func(events.Instant) string) [][]string {
 	rows := [][]string{
 		{"review", string(d.Review.Review) + ", " + string(d.State)},
 		{"call", string(d.Call)}, {"agent", string(d.Agent)}, {"role", orDash(d.Role)},
@@ -177,9 +177,9 @@ func (a *App) reviewRows(d people.ReviewDetail) [][]string {
 	if d.Description != "" {
 		rows = append(rows, []string{"does", d.Description}, []string{"definition", string(d.Definition)})
 	}
-	rows = append(rows, []string{"waits by", d.Rule}, []string{"because", d.Why}, []string{"asked", a.when(d.Requested)}, []string{"expires", a.when(d.Expires)})
+	rows = append(rows, []string{"waits by", d.Rule}, []string{"because", d.Why}, []string{"asked", when(d.Requested)}, []string{"expires", when(d.Expires)})
 	if d.State != events.ReviewStateOpen {
-		rows = append(rows, []string{"decided", string(d.State) + " by " + orDash(d.By) + ", " + a.when(d.Decided)},
+		rows = append(rows, []string{"decided", string(d.State) + " by " + orDash(d.By) + ", " + when(d.Decided)},
 			[]string{"reason", orDash(d.Reason)}, []string{"call ended", callEnd(d.Review)})
 	}
 	return rows

@@ -65,7 +65,7 @@ func TestScripts(t *testing.T) {
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
 			"ready": waitReady, "printed": runPrinted, "capture": capture, "code": wantCode, "nohandle": noHandle,
-			"webhook": serveWebhook, "told": waitTold,
+			"webhook": serveWebhook, "telegram": serveTelegram, "told": waitTold,
 		},
 	})
 }

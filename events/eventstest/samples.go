@@ -217,9 +217,11 @@ func reviewSamples() []sample {
 		}},
 		{agent, events.ReviewApproved{Review: review, Call: call, MAC: events.MAC(Digest(1)), Shown: Digest(1)}, []events.Event{
 			events.ReviewApproved{Review: review, Call: call, MAC: events.MAC(Digest(2)), Definition: Digest(4), Shown: Digest(2), Base: Digest(3)},
+			events.ReviewApproved{Review: review, Call: call, MAC: events.MAC(Digest(2)), Shown: Digest(2), Via: "telegram"},
 		}},
 		{agent, events.ReviewRefused{Review: review, Call: call, MAC: events.MAC(Digest(1))}, []events.Event{
 			events.ReviewRefused{Review: review, Call: call, MAC: events.MAC(Digest(2)), Reason: odd},
+			events.ReviewRefused{Review: review, Call: call, MAC: events.MAC(Digest(2)), Reason: "no", Via: "telegram"},
 		}},
 		{agent, events.ReviewExpired{Review: review, Call: call}, []events.Event{
 			events.ReviewExpired{Review: review, Call: ID[events.CallID](5)},

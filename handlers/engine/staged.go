@@ -155,6 +155,7 @@ type DecideReview struct {
 	Document             []byte
 	Masked, AcceptMasked bool
 	Reason               string
+	Via                  string // the surface, where it is not the person's own key
 
 	unkept error // why the document could not be kept
 }
@@ -164,7 +165,7 @@ func (d *DecideReview) decide(e *Engine, c *cycle) (plan, error) {
 	if err != nil {
 		return plan{}, err
 	}
-	act := policy.ReviewAct{By: d.By, Approves: d.Approves, Shown: d.Shown, Now: d.Now, Base: d.Base, Masked: d.Masked, AcceptMasked: d.AcceptMasked, Reason: d.Reason}
+	act := policy.ReviewAct{By: d.By, Approves: d.Approves, Shown: d.Shown, Now: d.Now, Base: d.Base, Masked: d.Masked, AcceptMasked: d.AcceptMasked, Reason: d.Reason, Via: d.Via}
 	if d.Approve {
 		return d.approve(e, c, row, act)
 	}

@@ -2,6 +2,7 @@ package people
 
 import (
 	"gatebook/events"
+	"gatebook/handlers/telegram"
 	"gatebook/policy"
 	"gatebook/projections"
 )
@@ -26,6 +27,8 @@ type HealthAnswer struct {
 	Process   Process        `json:"process"`
 	// Alerts are the destinations of alerts, where the catalog has any.
 	Alerts []Destination `json:"alerts,omitzero"`
+	// Telegram is how the bot is doing, where the catalog has one.
+	Telegram *telegram.Status `json:"telegram,omitzero"`
 }
 
 // Destination is how it stands with one destination of alerts, since the engine's start.
@@ -69,6 +72,9 @@ func (h *Handler) health(request) any {
 			ClockHeld: state.ClockHeld, Time: state.Time,
 			ScrubDone: scrub.Done, ScrubOf: scrub.Of, Damage: scrub.Damage, Waiting: h.cfg.Loop.Waiting(), Tools: h.cfg.Tools.Names(),
 			Process: h.cfg.Process(), Alerts: h.destinations(),
+		}
+		if bot, on := h.cfg.Bot(); on {
+			a.Telegram = &bot
 		}
 		if state.Seq > 0 {
 			root, err := projections.TreeRoot(v, state.Seq)

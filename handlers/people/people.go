@@ -27,6 +27,7 @@ import (
 	"gatebook/handlers/health"
 	"gatebook/handlers/integrity"
 	"gatebook/handlers/strictjson"
+	"gatebook/handlers/telegram"
 	"gatebook/handlers/tools"
 	"gatebook/handlers/views"
 	"gatebook/policy"
@@ -77,6 +78,8 @@ type Config struct {
 	Warnings func() []string
 	// Alerts is how it stands with those who are told of what happens.
 	Alerts func() []alerts.Status
+	// Bot is how the bot for approvers is doing, where there is one.
+	Bot func() (telegram.Status, bool)
 	// Process measures the engine's own process.
 	Process func() Process
 }
@@ -100,6 +103,7 @@ type request struct {
 	ctx      context.Context
 	person   events.PersonID
 	approves bool
+	via      string // the surface, where it is not the bus
 	data     []byte
 	answer   engine.Answer
 }

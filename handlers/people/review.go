@@ -324,7 +324,7 @@ func (h *Handler) refuseReview(r request) any { return h.decideReview(r, false) 
 func (h *Handler) decideReview(r request, approve bool) any {
 	return h.act(r, func(q ActRequest, a engine.Act) (engine.Command, any) {
 		d := &engine.DecideReview{
-			Act: a, Review: q.Review, Approve: approve, Shown: q.Shown, AcceptMasked: q.Masked, Reason: h.text(q.Reason, maxReason),
+			Act: a, Review: q.Review, Approve: approve, Shown: q.Shown, AcceptMasked: q.Masked, Reason: h.text(q.Reason, maxReason), Via: r.via,
 		}
 		if len(q.Reason) > maxReason {
 			return nil, no("invalid", fmt.Sprintf("reason: has %d bytes, at most %d", len(q.Reason), maxReason))

@@ -173,10 +173,10 @@ func (d *decoder) scalar(n ast.Node, into reflect.Value) {
 			return
 		}
 		d.fault(n, "want text here; put quotes around what is not")
-	case reflect.Int:
+	case reflect.Int, reflect.Int64:
 		if i, ok := n.(*ast.IntegerNode); ok {
-			if v, err := strconv.Atoi(i.GetToken().Value); err == nil {
-				into.SetInt(int64(v))
+			if v, err := strconv.ParseInt(i.GetToken().Value, 10, 64); err == nil && !into.OverflowInt(v) {
+				into.SetInt(v)
 				return
 			}
 		}

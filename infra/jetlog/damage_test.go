@@ -151,7 +151,7 @@ func TestGap(t *testing.T) {
 }
 
 func TestForeignSubject(t *testing.T) {
-	l, _ := unchecked(t, func(c *jetstream.StreamConfig) { c.Subjects = []string{">"}; c.NoAck = true })
+	l, stream := unchecked(t, func(c *jetstream.StreamConfig) { c.Subjects = []string{">"}; c.NoAck = true })
 	for _, subject := range []string{"ev.main.agent.a.>", "other"} {
 		if err := l.nc.Publish(subject, []byte("{}")); err != nil {
 			t.Fatal(err)
@@ -159,6 +159,15 @@ func TestForeignSubject(t *testing.T) {
 	}
 	if err := l.nc.Flush(); err != nil {
 		t.Fatal(err)
+	}
+	tick := time.NewTicker(10 * time.Millisecond) // what needs no acknowledgement is stored some time
+	defer tick.Stop()
+	for stored := uint64(0); stored < 2; <-tick.C {
+		info, err := stream.Info(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		stored = info.State.Msgs
 	}
 	for _, err := range l.Read(t.Context(), 1) {
 		if !errors.Is(err, events.ErrSettings) {

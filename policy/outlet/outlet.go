@@ -173,6 +173,10 @@ func (t Telegram) Check(approver func(events.PersonID) bool, fault func(at, text
 	if len(t.Chats) > MaxChats {
 		fault(".chats", fmt.Sprintf("has %d entries, at most %d", len(t.Chats), MaxChats))
 	}
+	near := func(prefix string) bool { return strings.HasPrefix(t.Server, prefix) }
+	if t.Server != "" && !slices.ContainsFunc([]string{"https://", "http://127.0.0.1:", "http://[::1]:", "http://localhost:"}, near) {
+		fault(".server", "want an address with https, or with http on this machine")
+	}
 	seen := map[[2]int64]string{}
 	for _, name := range slices.Sorted(maps.Keys(t.Chats)) {
 		c, at := t.Chats[name], ".chats."+name

@@ -27,6 +27,7 @@ func TestFaults(t *testing.T) {
 		{"another name", map[string]Destination{"Ops": {URL: url}}, Telegram{}, ".Ops"},
 		{"a bot", nil, Telegram{Token: url, Chats: map[string]Chat{"a": {Chat: -1, User: 2, Person: "anna"}}}, ""},
 		{"chats without a bot", nil, Telegram{Chats: map[string]Chat{"a": {Chat: 1, User: 2, Person: "anna"}}}, ".token"},
+		{"a server elsewhere without TLS", nil, Telegram{Token: url, Server: "http://127.0.0.1.example:1"}, ".server"},
 		{"no approver", nil, Telegram{Token: url, Chats: map[string]Chat{"a": {Chat: 1, User: 2, Person: "bob"}}}, ".chats.a.person"},
 		{"no chat", nil, Telegram{Token: url, Chats: map[string]Chat{"a": {User: 2, Person: "anna"}}}, ".chats.a.chat"},
 		{"no user", nil, Telegram{Token: url, Chats: map[string]Chat{"a": {Chat: 1, Person: "anna"}}}, ".chats.a.user"},
