@@ -37,6 +37,8 @@ type ReviewApproved struct {
 	Base  Digest `json:"base,omitzero"`
 	// Via is the surface that it came over; empty for the person's own key.
 	Via string `json:"via,omitzero"`
+	// More is how many other people must approve it too; while any must, it stays open.
+	More int `json:"more,omitzero"`
 }
 
 // ReviewRefused is a person's no; the actor is the person.

@@ -81,6 +81,9 @@ type Tool struct {
 	// Staging is auto, or approve: each call waits for a person. Where it is absent, each
 	// call of a privileged tool does.
 	Staging Staging `json:"staging,omitzero"`
+	// Approvers is how many people must approve a call that waits, 1 also where absent, or
+	// 2: two different ones, neither of them who talks in the round.
+	Approvers int `json:"approvers,omitzero"`
 }
 
 // Profile is a named set of rights: the union of its scopes, its tools and the

@@ -387,6 +387,9 @@ func (d *diff) prices(a, b price.Table) {
 
 func (d *diff) tools(a, b map[string]Tool) {
 	for _, name := range union(a, b) {
+		if x, y := max(a[name].Approvers, 1), max(b[name].Approvers, 1); x != y {
+			d.add("tools."+name+".approvers", fmt.Sprintf("changed from %d to %d", x, y), y < x)
+		}
 		if x, y := a[name].Private, b[name].Private; x != y {
 			d.add("tools."+name+".private", fmt.Sprintf("changed from %t to %t", x, y), x)
 		}

@@ -70,6 +70,7 @@ func (v *checker) all() {
 			v.fault("tools."+name+".staging", "want auto or approve")
 		}
 	}
+	v.approvers()
 	v.principals(v.c.Principals)
 	for _, name := range inOrder(v.c.Profiles) {
 		v.profile("profiles."+name, name, v.c.Profiles[name])
@@ -93,6 +94,18 @@ func (v *checker) all() {
 	v.c.Prices.Check(func(path, text string) { v.fault("prices."+path, "%s", text) })
 	outlet.CheckDestinations(v.c.Alerts, func(at, text string) { v.fault("alerts"+at, "%s", text) })
 	v.c.Telegram.Check(func(id events.PersonID) bool { return v.c.People[id].Approver }, func(at, text string) { v.fault("telegram"+at, "%s", text) })
+}
+
+// approvers says where more people must approve than can.
+func (v *checker) approvers() {
+	for _, name := range inOrder(v.c.Tools) {
+		switch n := v.c.Tools[name].Approvers; {
+		case n < 0 || n > 2:
+			v.fault("tools."+name+".approvers", "want 1 or 2")
+		case n == 2 && approvers(v.c) < 2:
+			v.fault("tools."+name+".approvers", "two people must approve, and people has no two approvers: nothing could be approved")
+		}
+	}
 }
 
 func (v *checker) profile(path, name string, p Profile) {

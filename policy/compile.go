@@ -294,8 +294,9 @@ func normalTools(m map[string]Tool) map[string]Tool {
 	for name, t := range m {
 		if b, ok := LookupBuiltin(name); ok && b.Tier != events.Privileged {
 			t.Staging = unless(t.Staging, StagingAuto)
-			m[name] = t
 		}
+		t.Approvers = unless(t.Approvers, 1)
+		m[name] = t
 	}
 	if len(m) == 0 {
 		return nil

@@ -127,6 +127,11 @@ type ReviewFacts struct {
 	MAC     events.MAC
 	State   events.ReviewState
 	Expires events.Instant
+	// First approved it already, having seen FirstShown; Principal is who talks in the
+	// call's round.
+	First      events.PersonID
+	FirstShown events.Digest
+	Principal  events.Principal
 }
 
 // open says whether the review can be decided at that time, by the engine's clock. One
@@ -164,12 +169,34 @@ func ApproveReview(c *Compiled, act ReviewAct, f ReviewFacts, again events.CallD
 		return nil, refuse(CodeInvalid, "something in the arguments is masked, and runs all the same: who approves it says so with --masked")
 	}
 	yes := events.ReviewApproved{Review: f.Review, Call: f.Call, MAC: f.MAC, Definition: again.Definition, Shown: act.Shown, Base: act.Base, Via: act.Via}
+	if c.catalog.Tools[again.Tool.String()].Approvers > 1 {
+		switch more, no := c.secondApprover(act, f); {
+		case no != nil:
+			return nil, no
+		case more:
+			yes.More = 1
+			return []events.Event{yes}, nil
+		}
+	}
 	if status, final := again.Verdict.Final(); final {
 		return []events.Event{yes, f.end(status, again.Layer, again.Rule, again.Reason)}, nil
 	}
 	return []events.Event{yes, events.CallReleased{
 		Call: f.Call, Round: f.Round, Review: f.Review, Tier: again.Tier, Profile: again.Profile, Facts: again.Facts,
 	}}, nil
+}
+
+// secondApprover says whether somebody else must approve too, of a call that two people
+// must. The first counts while they may approve, and have seen the same.
+func (c *Compiled) secondApprover(act ReviewAct, f ReviewFacts) (more bool, no *Refusal) {
+	counts := f.First != "" && f.FirstShown == act.Shown && c.person(person(f.First)).Approver
+	switch {
+	case string(act.By.ID) == f.Principal.ID:
+		return false, refuse(CodeNotAllowed, "two people must approve a call of this tool, and who talks in its round is none of them")
+	case counts && string(f.First) == act.By.ID:
+		return false, refuse(CodeConflict, "you have approved it already; another approver must too")
+	}
+	return !counts, nil
 }
 
 // RefuseReview answers a person's no; with the review the call ends.

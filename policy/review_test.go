@@ -9,6 +9,7 @@ import (
 	"pgregory.net/rapid"
 
 	"gatebook/events"
+	"gatebook/policy/asset"
 )
 
 // waits lets calls wait for a person in one of the three ways.
@@ -211,5 +212,112 @@ func TestStagingChanges(t *testing.T) {
 				t.Errorf("%+v, want widening %t", changes, row.widens)
 			}
 		})
+	}
+}
+
+// Two people must approve where the catalog says so: different ones, who have seen the
+// same, and neither is who talks in the round.
+func TestTwoApprovers(t *testing.T) {
+	two := compiled(t, func(c *Catalog) {
+		c.Tools = map[string]Tool{"file.write": {Staging: StagingApprove, Approvers: 2}}
+		c.People["bob"] = Person{Key: key(20), ApproveKey: key(21), Approver: true}
+		c.People["cleo"] = Person{Key: key(22), ApproveKey: key(23), Approver: true}
+	})
+	one := compiled(t)
+	for _, row := range []struct {
+		name  string
+		c     *Compiled
+		by    events.PersonID
+		first events.PersonID
+		saw   events.Digest // the first
+		talks string
+		want  string
+	}{
+		{"the first", two, "anna", "", "", "team", "review.approved+1 "},
+		{"the second", two, "bob", "anna", "d", "team", "review.approved call.released "},
+		{"the same again", two, "anna", "anna", "d", "team", "conflict"},
+		{"who talks, first", two, "anna", "", "", "anna", "not_allowed"},
+		{"who talks, second", two, "bob", "anna", "d", "bob", "not_allowed"},
+		{"the first saw something else", two, "bob", "anna", "e", "team", "review.approved+1 "},
+		{"the same, who saw something else before", two, "anna", "anna", "e", "team", "review.approved+1 "},
+		{"the first is no approver any more", two, "bob", "olga", "d", "team", "review.approved+1 "},
+		{"one is enough", one, "anna", "", "", "team", "review.approved call.released "},
+		{"one is enough, who talks", one, "anna", "", "", "anna", "review.approved call.released "},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			f := ReviewFacts{
+				Review: "V", Call: "C", State: events.ReviewStateOpen, Expires: 10, First: row.first, FirstShown: row.saw,
+				Principal: events.Principal{ID: row.talks, Kind: events.PrincipalUser},
+			}
+			act := ReviewAct{By: person(row.by), Approves: true, Shown: "d", Now: "d"}
+			again := events.CallDecided{Verdict: events.Allow, Tool: events.ToolKey{Owner: events.OwnerBuiltin, Name: "file.write"}}
+			list, no := ApproveReview(row.c, act, f, again, 5)
+			got := ""
+			for _, e := range list {
+				got += string(e.Kind())
+				if yes, ok := e.(events.ReviewApproved); ok && yes.More > 0 {
+					got += "+1"
+				}
+				got += " "
+			}
+			if no != nil {
+				got = string(no.Code)
+			}
+			if got != row.want {
+				t.Errorf("%q, want %q", got, row.want)
+			}
+		})
+	}
+	if _, err := Compile(func() Catalog {
+		c := sample()
+		c.Tools = map[string]Tool{"file.write": {Approvers: 2}}
+		return c
+	}()); err == nil {
+		t.Error("a catalog with one approver takes a tool that needs two")
+	}
+	for from, to := range map[int]int{2: 1, 1: 2} {
+		edit := func(n int) func(*Catalog) {
+			return func(c *Catalog) {
+				c.People["bob"] = Person{Key: key(20), ApproveKey: key(21), Approver: true}
+				c.Tools = map[string]Tool{"file.write": {Approvers: n}}
+			}
+		}
+		if got := Widens(Compare(compiled(t, edit(from)), compiled(t, edit(to)))); got != (to < from) {
+			t.Errorf("from %d to %d widens: %t", from, to, got)
+		}
+	}
+}
+
+// A call of a privileged tool waits, unless the catalog says that it need not.
+func TestPrivilegedCallsWait(t *testing.T) {
+	const send = "mailer/send"
+	for _, row := range []struct {
+		tier    events.Tier
+		staging Staging
+		want    string
+	}{
+		{events.Privileged, "", "stage staging privileged"}, {events.Privileged, StagingAuto, "allow  "},
+		{events.Privileged, StagingApprove, "stage staging tool"}, {events.Reversible, "", "allow  "},
+		{"", "", "stage staging privileged"}, {"odd", StagingAuto, "allow  "},
+	} {
+		c := sample()
+		c.Tools = map[string]Tool{send: {Staging: row.staging}}
+		c.Profiles["work"] = Profile{Tools: []string{send}}
+		c.Roles["worker"] = Role{Version: 1, Grants: []Rule{{Tool: send}}}
+		out, err := Compile(c, send)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req, f := request("x"), facts()
+		req.Tool, f.Tool.Tier = events.ToolKey{Owner: "mailer", Name: "send"}, row.tier
+		tier := asset.Facts{}.Effective(row.tier)
+		f.Asset = asset.Facts{Asset: "A1", Met: true, Tier: tier, Highest: tier, State: events.AssetStateApproved}
+		got := DecideCall(out, req, f).Decided
+		if verdict(got) != row.want {
+			t.Errorf("%q, staging %q: %s, want %s (%s)", row.tier, row.staging, verdict(got), row.want, got.Reason)
+		}
+		if strings.HasPrefix(row.want, "stage") && !out.MayStage(req.Tool, row.tier) {
+			t.Errorf("%q, staging %q: it is said that it cannot wait", row.tier, row.staging)
+		}
 	}
 }

@@ -206,6 +206,9 @@ func (f *fold) decision() error {
 		return f.reviewRequested(e)
 	case events.ReviewApproved:
 		f.nameBlob(e.Shown)
+		if e.More > 0 {
+			return f.reviewHalfApproved(e)
+		}
 		return f.reviewEnded(e.Review, e.Call, reviewEnd{State: events.ReviewStateApproved, MAC: e.MAC})
 	case events.ReviewRefused:
 		return f.reviewEnded(e.Review, e.Call, reviewEnd{State: events.ReviewStateRefused, MAC: e.MAC, Reason: e.Reason})

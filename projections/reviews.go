@@ -28,6 +28,10 @@ type ReviewRow struct {
 	Seq       events.Seq // of review.requested; the cursor of lists
 	CallSeq   events.Seq // of call.decided
 	EndSeq    events.Seq // of what ended the review; 0 while open
+	// First approved it, having seen FirstShown, and somebody else must too; empty where
+	// nobody has, or one is enough.
+	First      events.PersonID
+	FirstShown events.Digest
 }
 
 // ToolKey is the tool of the call.
@@ -143,6 +147,20 @@ func (f *fold) reviewEnded(id events.ReviewID, call events.CallID, end reviewEnd
 	row.State, row.Reason, row.Decided, row.EndSeq = end.State, end.Reason, f.rec.Time, f.rec.Seq
 	row.ByKind, row.ByID = f.rec.Actor.Kind, f.rec.Actor.ID
 	f.set(keyOf(viewReview, string(id)), row)
+	return nil
+}
+
+// reviewHalfApproved keeps that one person has approved, of several who must.
+func (f *fold) reviewHalfApproved(e events.ReviewApproved) error {
+	row, ok, err := ReviewByID(f.tx, e.Review)
+	if err != nil {
+		return err
+	}
+	if !ok || row.Agent != f.rec.Agent || row.Call != e.Call || row.State != events.ReviewStateOpen || e.MAC != row.MAC {
+		return fmt.Errorf("%w: review %s of call %s is not open", ErrFold, events.Quote(string(e.Review)), events.Quote(string(e.Call)))
+	}
+	row.First, row.FirstShown = events.PersonID(f.rec.Actor.ID), e.Shown
+	f.set(keyOf(viewReview, string(e.Review)), row)
 	return nil
 }
 

@@ -124,6 +124,9 @@ func (c *counted) add(d events.Draft) {
 	case events.ReviewRequested:
 		c.expires[e.Review], c.reviews[e.Review] = e.Expires, events.ReviewStateOpen
 	case events.ReviewApproved:
+		if e.More > 0 {
+			break
+		}
 		c.reviewed(e.Review, events.ReviewStateApproved)
 	case events.ReviewRefused:
 		c.reviewed(e.Review, events.ReviewStateRefused)

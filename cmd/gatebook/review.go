@@ -178,6 +178,9 @@ func reviewRows(d people.ReviewDetail, when func(events.Instant) string) [][]str
 		rows = append(rows, []string{"does", d.Description}, []string{"definition", string(d.Definition)})
 	}
 	rows = append(rows, []string{"waits by", d.Rule}, []string{"because", d.Why}, []string{"asked", when(d.Requested)}, []string{"expires", when(d.Expires)})
+	if d.First != "" {
+		rows = append(rows, []string{"approved by", string(d.First) + ", and another approver must too"})
+	}
 	if d.State != events.ReviewStateOpen {
 		rows = append(rows, []string{"decided", string(d.State) + " by " + orDash(d.By) + ", " + when(d.Decided)},
 			[]string{"reason", orDash(d.Reason)}, []string{"call ended", callEnd(d.Review)})
@@ -289,6 +292,10 @@ func (a *App) decideReview(ctx context.Context, verb string, q people.ActRequest
 		if a.flags.json {
 			return a.printJSON(decidedReview{done, r})
 		}
+		if r.State == events.ReviewStateOpen {
+			_, err = fmt.Fprintf(a.Out, "%s (event %d); nothing has run: another approver must approve it too\n", said, done.Seq)
+			return err
+		}
 		end := "the call runs; how it ends says " + a.command("show "+string(q.Review))
 		if r.Status != "" {
 			end = "the call ended: " + callEnd(r)
@@ -310,7 +317,7 @@ func (p *acting) afterDecision(ctx context.Context, id events.ReviewID) (people.
 	defer tick.Stop()
 	for {
 		var d people.ReviewDetail
-		if err := c.ask(context.WithoutCancel(ctx), "review", people.ReviewRequest{Review: id}, &d); err != nil || d.Status != "" {
+		if err := c.ask(context.WithoutCancel(ctx), "review", people.ReviewRequest{Review: id}, &d); err != nil || d.Status != "" || d.State == events.ReviewStateOpen {
 			return d.Review, err
 		}
 		select {

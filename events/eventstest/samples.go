@@ -218,6 +218,7 @@ func reviewSamples() []sample {
 		{agent, events.ReviewApproved{Review: review, Call: call, MAC: events.MAC(Digest(1)), Shown: Digest(1)}, []events.Event{
 			events.ReviewApproved{Review: review, Call: call, MAC: events.MAC(Digest(2)), Definition: Digest(4), Shown: Digest(2), Base: Digest(3)},
 			events.ReviewApproved{Review: review, Call: call, MAC: events.MAC(Digest(2)), Shown: Digest(2), Via: "telegram"},
+			events.ReviewApproved{Review: review, Call: call, MAC: events.MAC(Digest(2)), Shown: Digest(2), More: 1},
 		}},
 		{agent, events.ReviewRefused{Review: review, Call: call, MAC: events.MAC(Digest(1))}, []events.Event{
 			events.ReviewRefused{Review: review, Call: call, MAC: events.MAC(Digest(2)), Reason: odd},

@@ -38,7 +38,7 @@ func roundFacts(row projections.RoundRow) policy.RoundFacts {
 }
 
 func reviewFacts(row projections.ReviewRow) policy.ReviewFacts {
-	return policy.ReviewFacts{Review: row.Review, Call: row.Call, Round: row.Round, MAC: row.MAC, State: row.State, Expires: row.Expires}
+	return policy.ReviewFacts{Review: row.Review, Call: row.Call, Round: row.Round, MAC: row.MAC, State: row.State, Expires: row.Expires, First: row.First, FirstShown: row.FirstShown}
 }
 
 func conversationFacts(row projections.ConversationRow) policy.ConversationFacts {

@@ -197,12 +197,17 @@ func (d *DecideReview) approve(e *Engine, c *cycle, row projections.ReviewRow, a
 		again = policy.ReleaseCall(c.catalog, k.Request, facts)
 		again.Reason, _ = e.cfg.Redact.Text(again.Reason)
 	}
-	decided, no := policy.ApproveReview(c.catalog, act, reviewFacts(row), again, c.now)
+	f := reviewFacts(row)
+	f.Principal = facts.Round.Principal
+	decided, no := policy.ApproveReview(c.catalog, act, f, again, c.now)
 	switch {
 	case no != nil:
 		return d.no("review.approve", string(d.Review), *no), nil
 	case d.unkept != nil:
 		return plan{release: func(events.Record) { d.refuse("degraded", "what was shown cannot be kept: "+d.unkept.Error()) }}, nil
+	}
+	if len(decided) == 1 { // it takes another person
+		return plan{agent: row.Agent, actor: d.By, facts: decided, release: d.done}, nil
 	}
 	if again.Verdict != events.Allow {
 		return e.reviewEnd(row, d.By, d.done, decided), nil

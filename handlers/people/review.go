@@ -55,6 +55,8 @@ type Review struct {
 	Why       string         `json:"why,omitzero"`
 	Requested events.Instant `json:"requested"`
 	Expires   events.Instant `json:"expires"`
+	// First approved it, and another approver must too.
+	First events.PersonID `json:"first,omitzero"`
 	// Decided, By and Reason are of the decision, or of what ended it.
 	Decided events.Instant `json:"decided,omitzero"`
 	By      string         `json:"by,omitzero"`
@@ -193,7 +195,7 @@ func reviewOf(v projections.Reader, row projections.ReviewRow) (Review, error) {
 		Review: row.Review, State: row.State, Call: row.Call, Agent: row.Agent, Role: call.Role, Round: row.Round,
 		Channel: call.Channel, Principal: call.Principal.ID, Kind: call.Principal.Kind, Profile: call.Profile,
 		Tool: row.ToolKey().String(), Tier: call.Tier, Args: call.ArgsPreview.Text, ArgsSize: call.ArgsSize, ArgsMAC: row.MAC,
-		Rule: row.Rule, Why: row.Why,
+		Rule: row.Rule, Why: row.Why, First: row.First,
 		Requested: row.Requested, Expires: row.Expires, Decided: row.Decided, By: row.ByID, Reason: row.Reason, Seq: row.Seq,
 	}
 	if call.Status != "" {

@@ -176,7 +176,11 @@ func (t *Teller) text(r events.Recorded) string {
 	case events.ReviewRequested:
 		return fmt.Sprintf("%s waits for a person, until %s (review %s)", t.name(e.Call), e.Expires, e.Review)
 	case events.ReviewApproved:
-		return fmt.Sprintf("%s approved %s", by(r), strings.TrimSuffix(t.name(e.Call), ","))
+		text := fmt.Sprintf("%s approved %s", by(r), strings.TrimSuffix(t.name(e.Call), ","))
+		if e.More > 0 {
+			text += ", and somebody else must too"
+		}
+		return text
 	case events.ReviewRefused:
 		return fmt.Sprintf("%s refused %s: %s", by(r), strings.TrimSuffix(t.name(e.Call), ","), cmp.Or(e.Reason, "no reason given"))
 	case events.ReviewExpired:

@@ -81,6 +81,7 @@ var descriptions = map[string]string{
 	"Rule.scope":          "One scope, or a tool.",
 	"Tool.private":        "Only rounds of jobs may use the tool.",
 	"Tool.staging":        "approve: each call waits for a person. Without it, auto.",
+	"Tool.approvers":      "How many people must approve a call that waits: 1, or 2 who are not who talks in the round.",
 	"Role.approve":        "The tools of which each call of such an agent, or of one below it, waits for a person.",
 	"Limits.review_time":  "How long a call waits for a person.",
 	"Table.currency":      "The currency of all prices, by its code in three capital letters.",

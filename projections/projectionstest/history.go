@@ -318,6 +318,10 @@ func (h *history) use(a *agent, r *round) {
 
 func (h *history) callStep(a *agent, r *round, c *call) {
 	if c.staged && !c.released {
+		if h.choose(5) == 0 { // one of two has approved
+			h.write(a.id, events.ReviewApproved{Review: c.review, Call: c.id, MAC: events.MAC(c.id), Shown: eventstest.Digest(2), More: 1})
+			return
+		}
 		if h.reviewStep(a, c); c.released {
 			h.write(a.id, events.CallReleased{Call: c.id, Round: r.id})
 			return

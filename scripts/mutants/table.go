@@ -353,6 +353,63 @@ var table = []mutant{
 		pkg: "./projections", test: "TestMemo",
 	},
 
+	// Assets, approvers, and what people are told.
+	{
+		name: "second-grace", means: "every version of a reversible tool runs for seven days",
+		file: "policy/asset/asset.go", old: "tier == events.Reversible && !f.Met:", new: "tier == events.Reversible:",
+		pkg: "./policy/asset", test: "TestLifeOfAnAsset",
+	},
+	{
+		name: "grace-by-timer", means: "an asset whose time is over runs until a timer has noticed",
+		file: "policy/asset/asset.go", old: "f.State == events.AssetStateProvisional && !Over(f, m.Now):", new: "f.State == events.AssetStateProvisional:",
+		pkg: "./policy/asset", test: "TestFirstCalls",
+	},
+	{
+		name: "tool-lowers-itself", means: "a tool that was met as more than read_only runs without an asset once it says that it only reads",
+		file: "policy/asset/asset.go", old: "if f.Met && f.State != events.AssetStateApproved {", new: "if f.Met && f.State == events.AssetStateApproved {",
+		pkg: "./policy/asset", test: "TestFirstCalls",
+	},
+	{
+		name: "raised-runs-on", means: "what was approved runs on after its tier rose",
+		file: "policy/asset/asset.go", old: "\tif runs && rank(tier) > rank(f.Tier) {", new: "\tif runs && rank(tier) < rank(f.Tier) {",
+		pkg: "./policy/asset", test: "TestFirstCalls",
+	},
+	{
+		name: "assets-unasked", means: "whatever offers a tool runs",
+		file: "policy/tool.go", old: "\tif !g.asset.Runs {", new: "\tif false {",
+		pkg: "./handlers/engine", test: "TestAssetApprovedManyTimesAtOnce",
+	},
+	{
+		name: "asset-unseen", means: "an asset is approved that nobody has looked at",
+		file: "policy/asset.go", old: "\tcase act.Shown != act.Now:", new: "\tcase false:",
+		pkg: "./handlers/engine", test: "TestWhoDecidesAboutAssets",
+	},
+	{
+		name: "privileged-runs-at-once", means: "calls of a privileged tool do not wait where the catalog says nothing",
+		file: "policy/review.go", old: "if g.tier == events.Privileged && g.c.catalog", new: "if false && g.c.catalog",
+		pkg: "./policy", test: "TestPrivilegedCallsWait",
+	},
+	{
+		name: "one-person-twice", means: "one approver is two",
+		file: "policy/review.go", old: "counts && string(f.First) == act.By.ID", new: "false",
+		pkg: "./policy", test: "TestTwoApprovers",
+	},
+	{
+		name: "half-approval-of-another", means: "the second approver approves what the first did not see",
+		file: "policy/review.go", old: "f.First != \"\" && f.FirstShown == act.Shown", new: "f.First != \"\"",
+		pkg: "./policy", test: "TestTwoApprovers",
+	},
+	{
+		name: "each-repeat-told", means: "ten thousand blocked attempts are ten thousand messages",
+		file: "projections/alerts.go", old: "if found && !last.Over(f.rec.Time) {", new: "if false {",
+		pkg: "./projections", test: "TestAlertsCollapse",
+	},
+	{
+		name: "told-to-one-told-to-all", means: "an alert that one destination has got counts as told to the others",
+		file: "projections/alerts.go", old: "withSeq(listKey(viewAlertTold, to), alert)", new: "withSeq(listKey(viewAlertTold, to[:0]), alert)",
+		pkg: "./handlers/outbox", test: "TestRepeatsAreAHandful",
+	},
+
 	// What only the rules of the repository see.
 	{
 		name: "rule-in-a-handler", means: "a handler decides by a profile",
