@@ -87,7 +87,23 @@ func (noneTool) Run(context.Context, tools.Env, tools.Args) (jsontext.Value, err
 	return jsontext.Value(`{}`), nil
 }
 
-func demoTools() []tools.Tool { return []tools.Tool{waitTool{}, noneTool{}} }
+// actTool does nothing either, as a privileged tool that is not built in.
+type actTool struct{ noneTool }
+
+// Owner is demo.
+func (actTool) Owner() string { return "demo" }
+
+// Definition is the tool's.
+func (actTool) Definition() tools.Definition {
+	d := noneTool{}.Definition()
+	d.Name = "act"
+	return d
+}
+
+// Tier is privileged, so that a person must approve it.
+func (actTool) Tier() events.Tier { return events.Privileged }
+
+func demoTools() []tools.Tool { return []tools.Tool{waitTool{}, noneTool{}, actTool{}} }
 
 // demoEngineCommand is serve with the tools of the demonstration. It is what
 // demo and scripts/bench start as a process of its own.

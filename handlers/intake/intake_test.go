@@ -385,3 +385,51 @@ func TestRun(t *testing.T) {
 		t.Errorf("the blob is there: %v", err)
 	}
 }
+
+// O-A22 (agent-passport-system#94, asqav-sdk#444): the digest of arguments does not depend
+// on the order of keys. They are sorted by their UTF-16 units (RFC 8785), which puts
+// U+1F600 in front of U+FB33 and their UTF-8 bytes do not.
+func TestOrderOfKeys(t *testing.T) {
+	r := newRoom(t)
+	mac := func(args string) (events.MAC, string) {
+		k := r.call("alice", body("echo", args, ""), nil).(*engine.Call)
+		if k.Request.Malformed != nil {
+			t.Fatal(k.Request.Malformed)
+		}
+		return k.Request.Arguments.MAC, string(k.Request.Args)
+	}
+	for _, row := range [][2]string{
+		{`{"path":"a","content":"x"}`, `{"content":"x","path":"a"}`},
+		{`{"a":{"c":1,"b":[{"e":2,"d":3}]}}`, `{"a":{"b":[{"d":3,"e":2}],"c":1}}`},
+		{`{"\ufb33":1,"\ud83d\ude00":2}`, `{"\ud83d\ude00":2,"\ufb33":1}`},
+	} {
+		a, text := mac(row[0])
+		if b, _ := mac(row[1]); a != b {
+			t.Errorf("O-A22 %s and %s have two digests", row[0], row[1])
+		}
+		if other, _ := mac(strings.Replace(row[0], "1", "7", 1) + " "); strings.Contains(row[0], "1") && other == a {
+			t.Errorf("(control) %s and another value have one digest", row[0])
+		}
+		if strings.Contains(row[0], "ufb33") && text != "{\"\U0001f600\":2,\"\ufb33\":1}" {
+			t.Errorf("O-A22 the canonical form is %q", text)
+		}
+	}
+}
+
+// O-A03 (pydantic/pydantic-ai#6968, anvia-hq/anvia#178), O-A04 (VoltAgent/voltagent#1403):
+// what is decided, shown and run is one snapshot, made once; nobody's later change of the
+// bytes that it came in reaches it.
+func TestSnapshotOfArguments(t *testing.T) {
+	r := newRoom(t)
+	data := body("echo", `{"path":"./a.txt"}`, "")
+	k := r.call("alice", data, nil).(*engine.Call)
+	for i := range data {
+		data[i] = 'x'
+	}
+	if string(k.Request.Args) != `{"path":"./a.txt"}` || k.Args != `{"path":"./a.txt"}` || k.Request.Arguments.Text.Text != `{"path":"./a.txt"}` {
+		t.Errorf("O-A04 %s, %v, %s", k.Request.Args, k.Args, k.Request.Arguments.Text.Text)
+	}
+	if k.Request.Arguments.MAC != events.MAC(events.DigestOf(k.Request.Args)) {
+		t.Error("O-A03 the digest is of something else than what runs")
+	}
+}

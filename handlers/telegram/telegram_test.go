@@ -429,7 +429,7 @@ func TestOneSlowPersonHoldsUpNobody(t *testing.T) {
 		return nil
 	}
 	cfg := w.config()
-	b, stop := w.start(cfg)
+	_, stop := w.start(cfg)
 	w.write(annaAlone, "/show "+string(id), "")
 	if got := w.ask(bertAlone, "/show "+string(id)); len(got.buttons) != 2 {
 		t.Fatalf("shown %+v", got)
@@ -440,7 +440,7 @@ func TestOneSlowPersonHoldsUpNobody(t *testing.T) {
 	// A time limit ends it too.
 	w.do(func() { free = make(chan struct{}) })
 	cfg.DeskTime = time.Millisecond
-	b, _ = w.start(cfg)
+	b, _ := w.start(cfg)
 	if got := w.ask(annaAlone, "/show "+string(id)); got.text != "it cannot be shown: there was no answer in time" {
 		t.Errorf("sent %q", got.text)
 	}

@@ -11,8 +11,10 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/go-json-experiment/json"
 	"github.com/nats-io/nats.go"
 
+	"gatebook/handlers/people"
 	"gatebook/policy"
 	"gatebook/scripts/harness"
 )
@@ -20,6 +22,8 @@ import (
 const (
 	// tool is the one that does nothing, so that the gate is what is measured.
 	tool = "demo.none"
+	// privileged does nothing either, and runs as an asset.
+	privileged = "demo/act"
 	// agents is how many the folder has.
 	agents = 256
 )
@@ -31,10 +35,11 @@ var demoEngine = []string{"demo", "engine"}
 func (b *bench) makeTemplate(ctx context.Context) (*harness.Folder, error) {
 	return harness.MakeFolder(ctx, harness.Setup{
 		Binary: b.binary, Dir: b.dir, Command: demoEngine, Agents: agents, Role: "bench",
-		ExtraTools: []string{tool, "demo.wait"},
+		ExtraTools: []string{tool, "demo.wait", privileged},
 		More: []harness.Insert{
-			{Below: "\nprofiles:\n", Text: "  bench:\n    tools: [demo.none]\n"},
-			{Below: "\nroles:\n", Text: "  bench:\n    version: 1\n    grants:\n      - tool: demo.none\n"},
+			{Below: "\nprofiles:\n", Text: "  bench:\n    tools: [demo.none, demo/act]\n"},
+			{Below: "\nroles:\n", Text: "  bench:\n    version: 1\n    grants:\n      - tool: demo.none\n      - tool: demo/act\n"},
+			{Below: "\nphase: 2\n", Text: "tools:\n  demo/act:\n    staging: auto\n"},
 		},
 	})
 }
@@ -114,6 +119,40 @@ func (b *bench) newWorker(ctx context.Context, e *harness.Engine, channel *nats.
 		return nil, fmt.Errorf("connect agent %s: %w", id, err)
 	}
 	return w, nil
+}
+
+// approve puts the privileged tool on record and approves it, as a person does.
+func (b *bench) approve(ctx context.Context, e *harness.Engine) error {
+	if _, err := b.folder.Run(ctx, e, "asset", "register", privileged); err != nil {
+		return err
+	}
+	var list people.AssetsAnswer
+	if err := b.ask(ctx, e, &list, "assets"); err != nil || len(list.Assets) != 1 {
+		return errors.Join(err, fmt.Errorf("%d assets are on record", len(list.Assets)))
+	}
+	id := string(list.Assets[0].Asset)
+	var one people.AssetDetail
+	if err := b.ask(ctx, e, &one, "asset", "show", id); err != nil {
+		return err
+	}
+	_, err := b.folder.Run(ctx, e, "asset", "approve", id, "--shown", string(one.Shown))
+	return err
+}
+
+func (b *bench) ask(ctx context.Context, e *harness.Engine, answer any, args ...string) error {
+	out, err := b.folder.Run(ctx, e, append(args, "--json")...)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(out, answer)
+}
+
+// calling lets every agent of the crew call this tool from now on.
+func (c *crew) calling(name string) {
+	for _, w := range c.workers {
+		begin, _, _ := bytes.Cut(w.head, []byte(`"tool":`))
+		w.head = fmt.Appendf(begin[:len(begin):len(begin)], `"tool":%q,"args":{}`, name)
+	}
 }
 
 func (c *crew) close() (err error) {

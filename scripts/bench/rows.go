@@ -21,7 +21,7 @@ func (b *bench) measure(ctx context.Context) (report, error) {
 			return b.report, err
 		}
 	}
-	if b.opt.wants(append([]string{"calls-256", "call-1", "rebuild", "memory"}, bigRows...)...) {
+	if b.opt.wants(append([]string{"calls-256", "call-1", "calls-approved", "rebuild", "memory"}, bigRows...)...) {
 		err = b.engines(ctx)
 	}
 	return b.report, err
@@ -39,6 +39,11 @@ func (b *bench) engines(ctx context.Context) error {
 	}
 	if b.opt.wants("call-1") {
 		if err := b.call1(ctx, disk); err != nil {
+			return err
+		}
+	}
+	if b.opt.wants("calls-approved") {
+		if err := b.callsApproved(ctx); err != nil {
 			return err
 		}
 	}
@@ -210,6 +215,48 @@ func (b *bench) takeTurns(ctx context.Context, together, alone *contest, disk *d
 	calls.target("at least 2.5 times one fsync for each event", calls.Ratio >= 2.5)
 	b.report.add(calls)
 	b.report.add(singles)
+	return nil
+}
+
+// callsApproved is how many calls of a privileged tool that a person approved 256 agents
+// get through, beside calls of one that only reads, by the same agents in turn.
+func (b *bench) callsApproved(ctx context.Context) (err error) {
+	one, err := b.contest(ctx, "calls-approved")
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, one.close()) }()
+	if err := b.approve(ctx, one.engine); err != nil {
+		return err
+	}
+	approved := row{Name: "calls-approved", Unit: "calls/s", Better: higher, Details: map[string]int64{}}
+	var reading []int64
+	var used [2]time.Duration
+	var calls [2]int64
+	for i := range b.opt.runs + 1 {
+		var rates [2]int64
+		for n, name := range [...]string{tool, privileged} {
+			one.crew.calling(name)
+			before, was := one.calls, one.used
+			got, err := one.load(ctx, b.opt)
+			if err != nil {
+				return err
+			}
+			rates[n] = got.rate()
+			calls[n], used[n] = calls[n]+one.calls-before, used[n]+one.used-was
+		}
+		if i == 0 {
+			continue // to get warm
+		}
+		reading, approved.Runs = append(reading, rates[0]), append(approved.Runs, rates[1])
+		b.note("calls-approved, run %d: %d calls/s; of a tool that only reads %d calls/s", i, rates[1], rates[0])
+	}
+	for n, name := range [...]string{"cpu_us_per_reading_call", "cpu_us_per_call"} {
+		approved.Details[name] = micros(used[n]) / max(1, calls[n])
+	}
+	approved.beside("calls-reading", "calls/s", reading)
+	approved.target("costs at most 20% more than one that only reads", approved.Ratio >= 1/1.2)
+	b.report.add(approved)
 	return nil
 }
 

@@ -115,6 +115,20 @@ func (f *Folder) init(ctx context.Context, passFile string) error {
 	return nil
 }
 
+// Run runs a command of gatebook on an engine of this folder, or of a copy of it, as its
+// person, and gives what it printed.
+func (f *Folder) Run(ctx context.Context, e *Engine, args ...string) ([]byte, error) {
+	cmd := exec.CommandContext(ctx, f.setup.Binary, append(args[:len(args):len(args)], "--dir", e.Folder)...)
+	cmd.Env = append(os.Environ(), "XDG_CONFIG_HOME="+f.Home, identity.PassphraseFile+"="+filepath.Join(f.Home, "passphrase"))
+	var complaint bytes.Buffer
+	cmd.Stderr = &complaint
+	out, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("gatebook %s: %w: %s", args[0], err, complaint.Bytes())
+	}
+	return out, nil
+}
+
 // writeCatalog adds the role, the profile, the channel and the agents, and gives
 // the digest of what it wrote.
 func (f *Folder) writeCatalog() (events.Digest, error) {

@@ -401,7 +401,7 @@ var table = []mutant{
 	},
 	{
 		name: "each-repeat-told", means: "ten thousand blocked attempts are ten thousand messages",
-		file: "projections/alerts.go", old: "if found && !last.Over(f.rec.Time) {", new: "if false {",
+		file: "projections/alerts.go", old: "if found && !last.Over(f.rec.Time) {", new: "if found && last.Over(f.rec.Time) {",
 		pkg: "./projections", test: "TestAlertsCollapse",
 	},
 	{
