@@ -87,7 +87,7 @@ func RetierAsset(c *Compiled, act AssetAct, f asset.Facts, tier events.Tier) ([]
 		return nil, noAsset()
 	case !asset.Known(tier):
 		return nil, refuse(CodeInvalid, "tier: want read_only, reversible or privileged")
-	case tier == f.Tier && tier == f.Highest:
+	case tier == f.Tier && f.Fixed:
 		return nil, nil
 	}
 	return []events.Event{asset.Retier(f, tier)}, nil

@@ -16,6 +16,7 @@ type AssetRow struct {
 	Name    string
 	Version events.Digest
 	Tier    events.Tier
+	Fixed   bool // a person gave the tier
 	State   events.AssetState
 	Created events.Instant
 	// Expires is when the grace of a provisional asset ends; 0 in every other state.
@@ -276,7 +277,7 @@ func (f *fold) assetRetiered(e events.AssetRetiered) error {
 		return fmt.Errorf("%w: with another tier asset %s cannot become %s", ErrFold, e.Asset, events.Quote(string(e.State)))
 	}
 	row := was
-	row.Tier, row.State = e.Tier, e.State
+	row.Tier, row.State, row.Fixed = e.Tier, e.State, f.rec.Actor.Kind == events.ActorPerson
 	f.moveAsset(was, row)
 	name.Tier = e.Tier
 	if name.Approved == e.Asset && row.State != events.AssetStateApproved {

@@ -17,7 +17,7 @@ func assetFacts(r projections.Reader, of events.AssetType, tool events.ToolKey, 
 	f.Met, f.Highest, f.Approved = true, name.Tier, name.Approved
 	row, found, err := projections.AssetByVersion(r, of, tool.Owner, tool.Name, version)
 	if found {
-		f.Asset, f.Tier, f.State, f.Expires = row.Asset, row.Tier, row.State, row.Expires
+		f.Asset, f.Tier, f.Fixed, f.State, f.Expires = row.Asset, row.Tier, row.Fixed, row.State, row.Expires
 	}
 	return f, err
 }
@@ -31,7 +31,7 @@ func assetByID(r projections.Reader, id events.AssetID) (f asset.Facts, former e
 	}
 	name, _, err := projections.AssetName(r, row.Type, row.Owner, row.Name)
 	return asset.Facts{
-		Asset: row.Asset, Type: row.Type, Owner: row.Owner, Name: row.Name, Version: row.Version, Tier: row.Tier, State: row.State,
+		Asset: row.Asset, Type: row.Type, Owner: row.Owner, Name: row.Name, Version: row.Version, Tier: row.Tier, Fixed: row.Fixed, State: row.State,
 		Expires: row.Expires, Met: true, Highest: name.Tier, Approved: name.Approved,
 	}, name.Back(row.Asset), err
 }

@@ -113,7 +113,12 @@ func (d *AssetDetail) seal() error {
 	return err
 }
 
-func assetOf(row projections.AssetRow) Asset {
+// assetOf is an asset as a person sees it: not who called it, where they may not see that
+// agent.
+func (h *Handler) assetOf(who events.PersonID, row projections.AssetRow) Asset {
+	if row.Agent != "" && !policy.MaySeeReviews(h.cfg.Loop.Catalog(), who, row.Agent) {
+		row.Agent, row.Call = "", ""
+	}
 	return Asset{
 		Asset: row.Asset, Kind: row.Type, Owner: row.Owner, Name: row.Name, Version: row.Version, Tier: row.Tier, State: row.State,
 		Created: row.Created, Expires: row.Expires, Expired: row.Expired, Executions: row.Executions, Agent: row.Agent, Call: row.Call,
@@ -138,7 +143,7 @@ func (h *Handler) assets(r request) any {
 		}
 		a := AssetsAnswer{Assets: make([]Asset, 0, len(page.Rows)), Next: page.Next, AsOf: page.AsOf}
 		for _, row := range page.Rows {
-			a.Assets = append(a.Assets, assetOf(row))
+			a.Assets = append(a.Assets, h.assetOf(r.person, row))
 		}
 		return a, nil
 	})
@@ -152,7 +157,7 @@ func (h *Handler) asset(r request) any {
 	if !policy.SeesAssets(h.cfg.Loop.Catalog(), r.person) {
 		return no(string(policy.CodeNotAllowed), notForAssets)
 	}
-	d, bad := h.assetDetail(q.Asset)
+	d, bad := h.assetDetail(r.person, q.Asset)
 	if bad != nil {
 		return *bad
 	}
@@ -168,7 +173,7 @@ func (h *Handler) asset(r request) any {
 }
 
 // assetDetail is what there is to see now.
-func (h *Handler) assetDetail(id events.AssetID) (d AssetDetail, bad *engine.Refused) {
+func (h *Handler) assetDetail(who events.PersonID, id events.AssetID) (d AssetDetail, bad *engine.Refused) {
 	snap := h.cfg.Store.Snapshot()
 	defer snap.Close()
 	row, found, err := projections.AssetByID(snap, id)
@@ -186,7 +191,7 @@ func (h *Handler) assetDetail(id events.AssetID) (d AssetDetail, bad *engine.Ref
 	if err != nil {
 		return d, refusal("unreadable", "the views cannot be read: "+err.Error())
 	}
-	d.Asset, d.AsOf, d.Against = assetOf(row), state.Seq, name.Back(row.Asset)
+	d.Asset, d.AsOf, d.Against = h.assetOf(who, row), state.Seq, name.Back(row.Asset)
 	text, err := h.definition(row.Version)
 	if err != nil {
 		return d, refusal("unreadable", "what defines the asset cannot be read, so nobody can decide about it: "+err.Error())
@@ -247,9 +252,9 @@ func (h *Handler) decideAsset(r request, verb string) any {
 			return d, nil
 		}
 		// What is wrong with the asset itself the loop says, and records it.
-		now, bad := h.assetDetail(q.Asset)
+		now, bad := h.assetDetail(r.person, q.Asset)
 		if bad == nil && verb == engine.AssetRollback {
-			now, bad = h.assetDetail(now.Against)
+			now, bad = h.assetDetail(r.person, now.Against)
 		}
 		if bad != nil && bad.Error.Code != string(policy.CodeNoAsset) {
 			return nil, *bad

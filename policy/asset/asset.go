@@ -28,7 +28,7 @@
 //   - The grace ends at its time by the engine's clock, whether or not anything has
 //     noticed: [OnCall] looks at the time and not only at the state.
 //   - A tier rises by itself, and then what was let run for less is blocked; it falls only
-//     by a person.
+//     by a person, whose word about a version stands whatever the tool says of itself.
 package asset
 
 import (
@@ -77,6 +77,9 @@ type Facts struct {
 	Name    string
 	Version events.Digest
 	Tier    events.Tier
+	// Fixed says that a person gave this version its tier: what the tool says of itself does
+	// not count any more, for another definition is another version.
+	Fixed   bool
 	State   events.AssetState
 	Expires events.Instant
 	// Met says that some version of the name was met before, and Highest is the tier of
@@ -104,6 +107,9 @@ func Known(t events.Tier) bool { return slices.Contains(tiers, t) }
 // what is on record. Of a version that a person approved that is its own tier; of another
 // one it is also that of the version which was met last.
 func (f Facts) Effective(said events.Tier) events.Tier {
+	if f.Asset != "" && f.Fixed {
+		return tiers[rank(f.Tier)]
+	}
 	high := rank(said)
 	if f.Met && f.State != events.AssetStateApproved {
 		high = max(high, rank(f.Highest))
@@ -141,7 +147,7 @@ type Meeting struct {
 func OnCall(f Facts, m Meeting) Outcome {
 	tier := f.Effective(m.Said)
 	switch {
-	case tier == events.ReadOnly:
+	case tier == events.ReadOnly && f.State != events.AssetStateRefused:
 		return Outcome{Runs: true}
 	case f.Asset == "":
 		return meet(f, m, tier)
