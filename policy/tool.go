@@ -124,8 +124,11 @@ func refuseAsset(g *gate) *refused {
 	g.asset = asset.OnCall(g.facts.Asset, asset.Meeting{
 		Tool: tool, Definition: g.facts.Tool.Definition, Said: g.facts.Tool.Tier, Call: g.req.Call, New: g.facts.NewAsset, Now: g.facts.Now,
 	})
-	if !g.asset.Runs {
+	switch {
+	case !g.asset.Runs:
 		return deny(events.LayerAsset, g.asset.Rule, g.asset.Reason)
+	case g.release && len(g.asset.Events) > 0: // which a release does not record
+		return deny(events.LayerAsset, "changed", g.name()+" is not what it was when the call came, and nothing of that is on record; a new call puts it there")
 	}
 	return nil
 }

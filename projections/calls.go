@@ -152,8 +152,10 @@ func (f *fold) callReleased(e events.CallReleased) error {
 	round.Staged--
 	round.use(row.Tool, 1)
 	f.setRound(round)
-	if err := f.runAsset(row.Asset); err != nil {
-		return err
+	if e.Tier != events.ReadOnly { // a person may have said meanwhile that it only reads
+		if err := f.runAsset(row.Asset); err != nil {
+			return err
+		}
 	}
 	was := row
 	row.Released, row.ReleasedSeq = f.rec.Time, f.rec.Seq

@@ -176,6 +176,61 @@ func TestWhoDecidesAboutAssets(t *testing.T) {
 	}
 }
 
+// A call that waits runs as what its tool is when a person approves it: the engine lives
+// through everything that can happen to the asset meanwhile.
+func TestAssetChangesWhileACallWaits(t *testing.T) {
+	for _, row := range []struct {
+		name string
+		acts []string // on the asset, the last on another version
+		tier events.Tier
+		want events.Status
+	}{
+		{"nothing", nil, "", events.StatusOK},
+		{"refused", []string{engine.AssetRefuse}, "", events.StatusDenied},
+		{"raised", []string{engine.AssetRetier}, events.Privileged, events.StatusDenied},
+		{"lowered to read_only", []string{engine.AssetRetier}, events.ReadOnly, events.StatusOK},
+		{"lowered to read_only, and replaced", []string{engine.AssetRetier, "other"}, events.ReadOnly, events.StatusOK},
+		{"replaced", []string{"other"}, "", events.StatusDenied},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			h := assetHouse(t)
+			defer h.close()
+			r := h.begin("one")
+			n := note{h.probe, "1", events.Reversible}
+			h.ask(h.callNote(r.Round, "one", n, "first"))
+			id := h.assets()[0].Asset
+			<-h.sendAsset(decideAsset(id, engine.AssetApprove))
+			h.recompile(t, func(c *policy.Catalog) { c.Tools["mailer/note"] = policy.Tool{Staging: policy.StagingApprove} })
+			h.ask(func(a engine.Answer) engine.Command {
+				return &engine.LoadCatalog{Act: engine.Act{By: anna(), Approves: true, Answer: a}, Next: h.catalog}
+			})
+			waits := h.ask(h.callNote(r.Round, "one", n, "waits")).(engine.CallAnswer)
+			if waits.State != engine.StateStaged {
+				t.Fatalf("%+v", waits)
+			}
+			for _, act := range row.acts {
+				on := id
+				if act == "other" {
+					h.ask(h.callNote(r.Round, "one", note{h.probe, "2", events.Reversible}, "other"))
+					on, act = h.assets()[1].Asset, engine.AssetApprove
+				}
+				d := decideAsset(on, act)
+				d.Tier = row.tier
+				if v, ok := (<-h.sendAsset(d)).(engine.Done); !ok {
+					t.Fatalf("%s: %+v", act, v)
+				}
+			}
+			ids := h.reviews()
+			if v, ok := h.decide(review(ids[len(ids)-1], true)).(engine.Done); !ok {
+				t.Fatalf("%+v", v)
+			}
+			if end := h.outcome(r.Round, "one", waits.Call); end.Status != row.want {
+				t.Errorf("%+v, want %s", end, row.want)
+			}
+		})
+	}
+}
+
 // The grace ends by the timer too, and is not given again.
 func TestGraceEnds(t *testing.T) {
 	h := assetHouse(t)

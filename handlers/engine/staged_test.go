@@ -31,7 +31,7 @@ func (h *house) recompile(t *testing.T, edit func(*policy.Catalog)) {
 	c := h.catalog.Catalog()
 	edit(&c)
 	var err error
-	h.catalog, err = policy.Compile(c, "probe")
+	h.catalog, err = policy.Compile(c, "probe", "mailer/note")
 	must(t, err)
 }
 

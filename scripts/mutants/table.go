@@ -376,7 +376,7 @@ var table = []mutant{
 	},
 	{
 		name: "assets-unasked", means: "whatever offers a tool runs",
-		file: "policy/tool.go", old: "\tif !g.asset.Runs {", new: "\tif false {",
+		file: "policy/tool.go", old: "\tcase !g.asset.Runs:", new: "\tcase false:",
 		pkg: "./handlers/engine", test: "TestAssetApprovedManyTimesAtOnce",
 	},
 	{
