@@ -68,6 +68,7 @@ func project(t *testing.T, initArgs ...string) string {
 	git(t, dir, append([]string{"init", "-q", "-b", "main"}, initArgs...)...)
 	write(t, "hello\n", dir, "README.md")
 	write(t, "old\n", dir, "assets", "old.txt")
+	write(t, "beside a folder docs, and before it\n", dir, "docs.md")
 	write(t, "#!/bin/sh\n", dir, "run.sh")
 	must(t, os.Chmod(filepath.Join(dir, "run.sh"), 0o700))
 	must(t, os.Symlink("/etc", filepath.Join(dir, "linked")))
@@ -347,6 +348,20 @@ func TestBranchThere(t *testing.T) {
 	git(t, dir, "init", "-q", "-b", "main")
 	if _, err := opened(t, dir).Commit(t.Context(), proposal("main")); !errors.Is(err, ErrExists) {
 		t.Errorf("the branch that HEAD will have: %v", err)
+	}
+}
+
+// TestBranchPoints: a ref that came to be between the look and the deed, and points
+// elsewhere, leads no commit there.
+func TestBranchPoints(t *testing.T) {
+	dir := project(t)
+	git(t, dir, "symbolic-ref", heads+"points", heads+"nowhere")
+	s, err := opened(t, dir).standIn()
+	must(t, err)
+	_ = s.create(t.Context(), "points", git(t, dir, "rev-parse", "HEAD"))
+	must(t, s.remove())
+	if out, err := plain(t, dir, "", "rev-parse", "--verify", "-q", heads+"nowhere"); err == nil {
+		t.Errorf("the branch that it pointed to is %s", out)
 	}
 }
 
