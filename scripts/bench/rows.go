@@ -21,6 +21,11 @@ func (b *bench) measure(ctx context.Context) (report, error) {
 			return b.report, err
 		}
 	}
+	if b.opt.wants("page-people") {
+		if err := b.lists(); err != nil {
+			return b.report, err
+		}
+	}
 	if b.opt.wants(append([]string{"calls-256", "call-1", "calls-approved", "rebuild", "memory"}, bigRows...)...) {
 		err = b.engines(ctx)
 	}
