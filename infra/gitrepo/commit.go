@@ -31,6 +31,9 @@ type Commit struct {
 	// now; where HEAD names a branch without commits, there is no parent.
 	Base  string
 	Files []File
+	// Replace lets a file take the place of a regular one of mode 100644. Of the others,
+	// and of every file without it, nothing may be at its path.
+	Replace bool
 }
 
 // Committed is what came of it.
@@ -40,8 +43,7 @@ type Committed struct {
 	Parent string   // empty for a first commit
 }
 
-// Commit makes one commit on a branch of its own. The files are new: nothing may be
-// at their paths.
+// Commit makes one commit on a branch of its own.
 //
 // The errors are [ErrBadCommit], [ErrBadBranch], [ErrBadPath], [ErrBadID] and
 // [ErrTooLarge] for a request that is refused whatever the repository holds;
@@ -129,7 +131,7 @@ func (s *standIn) commit(ctx context.Context, c Commit, parent string) (Committe
 		blobs, leaves = append(blobs, blob), append(leaves, leaf{f.Path, blob.id})
 		done.Blobs = append(done.Blobs, blob.id)
 	}
-	if tree, err = s.grow(ctx, tree, leaves, &trees); err != nil {
+	if tree, err = s.grow(ctx, tree, leaves, c.Replace, &trees); err != nil {
 		return Committed{}, err
 	}
 	top := s.object(kindCommit, c.object(tree, parent))

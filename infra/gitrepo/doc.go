@@ -12,9 +12,10 @@
 //     refs of the repository. The repository's own configuration, hooks, attributes,
 //     index and work tree are not in that folder, so git does not see them; its
 //     format is read by us, as text. Nothing of the environment reaches git either.
-//   - A commit adds regular files of mode 100644 to the tree of its parent, and
-//     changes nothing else. Its branch is new. Work tree, index, HEAD, the log of
-//     refs and every other ref stay as they are, byte for byte.
+//   - A commit adds regular files of mode 100644 to the tree of its parent, or where
+//     asked to puts them in the place of such files, and changes nothing else. Its
+//     branch is new. Work tree, index, HEAD, the log of refs and every other ref stay as
+//     they are, byte for byte.
 //   - The branch comes last, in one step: whatever ends an operation before leaves
 //     objects that nothing names, which git clears away in its own time. Whoever
 //     ends it during that step gets the truth: an error, or a commit on its branch.

@@ -311,6 +311,43 @@ func TestConflict(t *testing.T) {
 	}
 }
 
+// TestReplace: only a regular file gives its place, and only to who asked for that.
+func TestReplace(t *testing.T) {
+	dir := project(t)
+	r := opened(t, dir)
+	for i, row := range []struct {
+		name, path string
+		want       error
+	}{
+		{"a file", "assets/old.txt", nil},
+		{"a new file", "assets/new.txt", nil},
+		{"a program", "run.sh", ErrExists},
+		{"a link", "linked", ErrExists},
+		{"a folder", "assets", ErrExists},
+		{"a file where a folder is needed", "README.md/x", ErrConflict},
+		{"another case", "readme.MD", ErrConflict},
+	} {
+		t.Run(row.name, func(t *testing.T) {
+			c := proposal(fmt.Sprint("replaces-", i))
+			c.Files, c.Replace = []File{{row.path, []byte("instead\n")}}, true
+			done, err := r.Commit(t.Context(), c)
+			if !errors.Is(err, row.want) {
+				t.Fatalf("got %+v, %v, want %v", done, err, row.want)
+			}
+			if err != nil {
+				return
+			}
+			got, err := r.Blob(t.Context(), done.Hash, row.path)
+			if err != nil || string(got) != "instead\n" {
+				t.Errorf("the commit holds %q, %v", got, err)
+			}
+			if changed := strings.Fields(git(t, dir, "diff-tree", "-r", "--name-only", "--no-commit-id", done.Hash)); !slices.Equal(changed, []string{row.path}) {
+				t.Errorf("the commit changes %q", changed)
+			}
+		})
+	}
+}
+
 func sortedKeys(m map[string]string) []string {
 	var all []string
 	for k := range m {

@@ -78,16 +78,16 @@ type leaf struct {
 }
 
 // grow is the tree id with the leaves in it. The trees that this makes are appended
-// to made, inner ones first; nothing is written. The errors are [ErrExists] and
-// [ErrConflict], and those of reading.
-func (s *standIn) grow(ctx context.Context, id string, leaves []leaf, made *[]object) (string, error) {
+// to made, inner ones first; nothing is written. With replace a regular file may be
+// there. The errors are [ErrExists] and [ErrConflict], and those of reading.
+func (s *standIn) grow(ctx context.Context, id string, leaves []leaf, replace bool, made *[]object) (string, error) {
 	entries, err := s.readTree(ctx, id)
 	if err != nil {
 		return "", err
 	}
 	for _, name := range firstNames(leaves) {
 		file, inside := below(leaves, name)
-		at, err := place(entries, name, file == "")
+		at, err := place(entries, name, file == "", replace)
 		if err != nil {
 			return "", err
 		}
@@ -101,7 +101,7 @@ func (s *standIn) grow(ctx context.Context, id string, leaves []leaf, made *[]ob
 				old = entries[at].id
 			}
 			e.mode = modeFolder
-			if e.id, err = s.grow(ctx, old, inside, made); err != nil {
+			if e.id, err = s.grow(ctx, old, inside, replace, made); err != nil {
 				return "", err
 			}
 		}
@@ -137,13 +137,15 @@ func below(leaves []leaf, name string) (file string, inside []leaf) {
 	return file, inside
 }
 
-// place is where an entry called name goes: the index of the folder that is to grow,
-// or the end.
-func place(entries []entry, name string, folder bool) (int, error) {
+// place is where an entry called name goes: the index of the folder that is to grow, or
+// of the file that is replaced, or the end.
+func place(entries []entry, name string, folder, replace bool) (int, error) {
 	at := len(entries)
 	folded := fold(name)
 	for i, e := range entries {
 		switch {
+		case e.name == name && !folder && replace && e.mode == modeFile:
+			at = i
 		case e.name == name && !folder:
 			return 0, fmt.Errorf("%w: path %s", ErrExists, events.Quote(name))
 		case e.name == name && !e.isFolder():
