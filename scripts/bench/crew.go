@@ -150,9 +150,13 @@ func (b *bench) ask(ctx context.Context, e *harness.Engine, answer any, args ...
 // calling lets every agent of the crew call this tool from now on.
 func (c *crew) calling(name string) {
 	for _, w := range c.workers {
-		begin, _, _ := bytes.Cut(w.head, []byte(`"tool":`))
-		w.head = fmt.Appendf(begin[:len(begin):len(begin)], `"tool":%q,"args":{}`, name)
+		w.calling(name)
 	}
+}
+
+func (w *worker) calling(name string) {
+	begin, _, _ := bytes.Cut(w.head, []byte(`"tool":`))
+	w.head = fmt.Appendf(begin[:len(begin):len(begin)], `"tool":%q,"args":{}`, name)
 }
 
 func (c *crew) close() (err error) {

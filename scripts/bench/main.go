@@ -48,7 +48,7 @@ import (
 )
 
 // rowNames are the rows that can be asked for.
-var rowNames = []string{"calls-256", "call-1", "calls-approved", "page-people", "rebuild", "memory", "binary", "rebuild-1m", "views-size", "page-1m", "totals-1m", "start-1m", "idle-memory"}
+var rowNames = []string{"calls-256", "call-1", "calls-approved", "calls-blocked", "page-people", "rebuild", "memory", "binary", "rebuild-1m", "views-size", "page-1m", "totals-1m", "start-1m", "idle-memory"}
 
 // options are the command line.
 type options struct {

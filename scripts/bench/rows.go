@@ -26,7 +26,7 @@ func (b *bench) measure(ctx context.Context) (report, error) {
 			return b.report, err
 		}
 	}
-	if b.opt.wants(append([]string{"calls-256", "call-1", "calls-approved", "rebuild", "memory"}, bigRows...)...) {
+	if b.opt.wants(append([]string{"calls-256", "call-1", "calls-approved", "calls-blocked", "rebuild", "memory"}, bigRows...)...) {
 		err = b.engines(ctx)
 	}
 	return b.report, err
@@ -49,6 +49,11 @@ func (b *bench) engines(ctx context.Context) error {
 	}
 	if b.opt.wants("calls-approved") {
 		if err := b.callsApproved(ctx); err != nil {
+			return err
+		}
+	}
+	if b.opt.wants("calls-blocked") {
+		if err := b.callsBlocked(ctx); err != nil {
 			return err
 		}
 	}

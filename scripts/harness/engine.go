@@ -102,6 +102,9 @@ func StartWithin(ctx context.Context, most time.Duration, binary, folder string,
 	}
 }
 
+// Log is the file with what the engine wrote to standard error.
+func (e *Engine) Log() string { return e.log }
+
 // Said is the end of what the engine wrote to standard error.
 func (e *Engine) Said() string {
 	raw, err := os.ReadFile(e.log)
