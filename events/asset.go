@@ -37,6 +37,8 @@ type AssetRegistered struct {
 	// holds it, and the path of its document there.
 	Commit   string `json:"commit,omitzero"`
 	Document string `json:"document,omitzero"`
+	// Text is the digest, and the blob, of that document.
+	Text Digest `json:"text,omitzero"`
 }
 
 // AssetApproved is a person's yes to one version; the actor is the person.

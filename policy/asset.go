@@ -5,6 +5,7 @@ import (
 
 	"gatebook/events"
 	"gatebook/policy/asset"
+	"gatebook/policy/proposal"
 )
 
 // AssetAct is a person's act on an asset.
@@ -77,6 +78,30 @@ func RegisterAsset(c *Compiled, act AssetAct, f asset.Facts, id events.AssetID) 
 	return []events.Event{asset.Registered(f, id)}, nil
 }
 
+// ProposeAsset answers an agent's wish, by an allowed call, that people decide about what
+// it made. Whatever it says, that is privileged and blocked until one of them approves it.
+// commit holds it in the repository, and text is the digest of its document.
+func ProposeAsset(c *Compiled, p proposal.Proposal, commit string, text events.Digest, f asset.Facts, id events.AssetID) ([]events.Event, *Refusal) {
+	s := c.Proposals()
+	_, known := s.Kinds[p.Kind]
+	switch {
+	case !s.On() || !known:
+		return nil, refuse(CodeNotAllowed, "nothing of this kind can be proposed any more")
+	case f.Asset != "":
+		return nil, Proposed(f)
+	}
+	return []events.Event{events.AssetRegistered{
+		Asset: id, Type: p.Kind, Owner: string(p.Agent), Name: p.Name, Version: p.Version(), Tier: events.Privileged, State: events.AssetStateBlocked,
+		Call: p.Call, Commit: commit, Document: p.DocumentPath(s), Text: text,
+	}}, nil
+}
+
+// Proposed says that the same was proposed before: once is enough, and what was refused
+// stays refused.
+func Proposed(f asset.Facts) *Refusal {
+	return refuse(CodeConflict, "you proposed exactly this before: it is asset "+string(f.Asset)+", "+string(f.State))
+}
+
 // RetierAsset answers a person's wish that a version has another tier. Nothing else lets a
 // tier fall. One that rises leaves what was not approved for it to be approved again.
 func RetierAsset(c *Compiled, act AssetAct, f asset.Facts, tier events.Tier) ([]events.Event, *Refusal) {
@@ -85,6 +110,8 @@ func RetierAsset(c *Compiled, act AssetAct, f asset.Facts, tier events.Tier) ([]
 		return nil, refuse(CodeNotAllowed, onlyApprovers)
 	case f.Asset == "":
 		return nil, noAsset()
+	case f.Type != events.AssetTool:
+		return nil, refuse(CodeInvalid, "only a tool has a tier that changes: what an agent proposed is privileged")
 	case !asset.Known(tier):
 		return nil, refuse(CodeInvalid, "tier: want read_only, reversible or privileged")
 	case tier == f.Tier && f.Fixed:
@@ -119,6 +146,14 @@ func judgeAsset(c *Compiled, act AssetAct, f asset.Facts, what asset.Act) *Refus
 		return refuse(CodeConflict, "the asset is "+string(f.State)+" already; nothing was changed")
 	}
 	return nil
+}
+
+// SeesAsset says whether the person, who may see assets, may see one of this kind and
+// owner: what an agent proposed shows who decides, who runs the engine, and who may
+// observe the agent.
+func SeesAsset(c *Compiled, id events.PersonID, of events.AssetType, owner string) bool {
+	p := c.person(person(id))
+	return of == events.AssetTool || p.Approver || p.Operator || MayObserve(c, id, events.AgentID(owner))
 }
 
 // SeesAssets says whether the person may see the assets: who decides about them, runs the

@@ -29,6 +29,7 @@ import (
 	"gatebook/events"
 	"gatebook/policy/outlet"
 	"gatebook/policy/price"
+	"gatebook/policy/proposal"
 )
 
 // ErrCatalog marks a catalog that is not valid; the wrapping errors are
@@ -62,6 +63,8 @@ type Catalog struct {
 	// which approvers decide.
 	Alerts   map[string]outlet.Destination `json:"alerts,omitzero"`
 	Telegram outlet.Telegram               `json:"telegram,omitzero"`
+	// Propose says whether agents may propose what people may then approve.
+	Propose proposal.Settings `json:"propose,omitzero"`
 }
 
 // Scope is a named set of tools.

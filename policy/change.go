@@ -10,6 +10,7 @@ import (
 	"gatebook/events"
 	"gatebook/policy/outlet"
 	"gatebook/policy/price"
+	"gatebook/policy/proposal"
 )
 
 // Change is one difference between two catalogs.
@@ -104,6 +105,9 @@ func (d *diff) all(a, b Catalog) {
 	})
 	for _, c := range outlet.Compare(a.Alerts, b.Alerts, a.Telegram, b.Telegram) {
 		d.add(c.Path, c.Text, true)
+	}
+	for _, c := range proposal.Compare(a.Propose, b.Propose) {
+		d.add(c.Path, c.Text, c.Widens)
 	}
 	x, y := d.old.Limits(), d.next.Limits()
 	d.limit("limits.round_timeout", int64(x.RoundTimeout), int64(y.RoundTimeout), true)
@@ -381,20 +385,6 @@ func (d *diff) prices(a, b price.Table) {
 			d.add(at, "removed", false)
 		case x != y:
 			d.add(at, "changed from "+x.String()+" to "+y.String(), true)
-		}
-	}
-}
-
-func (d *diff) tools(a, b map[string]Tool) {
-	for _, name := range union(a, b) {
-		if x, y := max(a[name].Approvers, 1), max(b[name].Approvers, 1); x != y {
-			d.add("tools."+name+".approvers", fmt.Sprintf("changed from %d to %d", x, y), y < x)
-		}
-		if x, y := a[name].Private, b[name].Private; x != y {
-			d.add("tools."+name+".private", fmt.Sprintf("changed from %t to %t", x, y), x)
-		}
-		if x, y := a[name].Staging, b[name].Staging; x != y {
-			d.add("tools."+name+".staging", fmt.Sprintf("changed from %s to %s", x.shown(name), y.shown(name)), y.waits() < x.waits())
 		}
 	}
 }

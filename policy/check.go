@@ -93,6 +93,7 @@ func (v *checker) all() {
 	v.limits(v.c.Limits)
 	v.c.Prices.Check(func(path, text string) { v.fault("prices."+path, "%s", text) })
 	outlet.CheckDestinations(v.c.Alerts, func(at, text string) { v.fault("alerts"+at, "%s", text) })
+	v.c.Propose.Check(func(at, text string) { v.fault("propose"+at, "%s", text) })
 	v.c.Telegram.Check(func(id events.PersonID) bool { return v.c.People[id].Approver }, func(at, text string) { v.fault("telegram"+at, "%s", text) })
 }
 

@@ -13,6 +13,7 @@ import (
 	"gatebook/events"
 	"gatebook/policy/outlet"
 	"gatebook/policy/price"
+	"gatebook/policy/proposal"
 	"gatebook/policy/when"
 )
 
@@ -196,6 +197,14 @@ func (c *Compiled) Outlets() outlet.All {
 	return outlet.All{Alerts: c.catalog.Alerts, Telegram: c.catalog.Telegram}
 }
 
+// Proposals say what agents may propose.
+func (c *Compiled) Proposals() proposal.Settings {
+	if c == nil {
+		return proposal.Settings{}
+	}
+	return c.catalog.Propose
+}
+
 // Prices are those in force.
 func (c *Compiled) Prices() price.Table {
 	if c == nil {
@@ -284,6 +293,7 @@ func normalise(c Catalog) (Catalog, error) {
 		return d
 	})
 	n.Telegram.Chats = each(n.Telegram.Chats, func(c outlet.Chat) outlet.Chat { return c })
+	n.Propose.Kinds = each(n.Propose.Kinds, func(k proposal.Kind) proposal.Kind { return k })
 	n.Prices.Models = each(n.Prices.Models, func(p price.Price) price.Price { return p })
 	return n, nil
 }

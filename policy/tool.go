@@ -29,8 +29,12 @@ const (
 	ToolChildRevoke  = "child.revoke"
 )
 
+// ToolAssetPropose is the tool by which an agent proposes what people may then approve.
+const ToolAssetPropose = "asset.propose"
+
 // builtins is the closed list, in order of name.
 var builtins = [...]Builtin{
+	{Name: ToolAssetPropose, Tier: events.Reversible},
 	{Name: ToolChildBegin, Tier: events.ReadOnly},
 	{Name: ToolChildDeclare, Tier: events.ReadOnly},
 	{Name: ToolChildRevoke, Tier: events.ReadOnly},
@@ -103,6 +107,9 @@ func refuseTool(g *gate) *refused {
 			reason: "there is no tool " + g.name() + "; names are exact, case included",
 		}
 	}
+	if g.req.Tool == (events.ToolKey{Owner: events.OwnerBuiltin, Name: ToolAssetPropose}) && !g.c.Proposals().On() {
+		return deny(events.LayerTool, "off", "proposals are off; who keeps the catalog can turn them on (propose: enabled, repository and kinds)")
+	}
 	return nil
 }
 
@@ -131,4 +138,18 @@ func refuseAsset(g *gate) *refused {
 		return deny(events.LayerAsset, "changed", g.name()+" is not what it was when the call came, and nothing of that is on record; a new call puts it there")
 	}
 	return nil
+}
+
+func (d *diff) tools(a, b map[string]Tool) {
+	for _, name := range union(a, b) {
+		if x, y := max(a[name].Approvers, 1), max(b[name].Approvers, 1); x != y {
+			d.add("tools."+name+".approvers", fmt.Sprintf("changed from %d to %d", x, y), y < x)
+		}
+		if x, y := a[name].Private, b[name].Private; x != y {
+			d.add("tools."+name+".private", fmt.Sprintf("changed from %t to %t", x, y), x)
+		}
+		if x, y := a[name].Staging, b[name].Staging; x != y {
+			d.add("tools."+name+".staging", fmt.Sprintf("changed from %s to %s", x.shown(name), y.shown(name)), y.waits() < x.waits())
+		}
+	}
 }

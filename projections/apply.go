@@ -256,7 +256,7 @@ type State struct {
 // shape numbers the rows of all views: it is raised with every change of what a
 // row holds or of how an event is folded. Views of another shape are no views of
 // this program, and are made anew from the book.
-const shape = 7
+const shape = 8
 
 // ErrShape marks views of another shape: those of another version of the program.
 // It is an [ErrStore].

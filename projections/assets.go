@@ -27,6 +27,7 @@ type AssetRow struct {
 	Call       events.CallID
 	Commit     string
 	Document   string
+	Text       events.Digest   // of the document
 	Decided    events.Instant  // 0 where no person decided
 	By         events.PersonID // who did last
 	Reason     string          // of a refusal
@@ -159,10 +160,11 @@ func (f *fold) assetRegistered(e events.AssetRegistered) error {
 	}
 	row := AssetRow{
 		Asset: e.Asset, Type: e.Type, Owner: e.Owner, Name: e.Name, Version: e.Version, Tier: e.Tier, State: e.State,
-		Created: f.rec.Time, Expires: e.Expires, Agent: f.rec.Agent, Call: e.Call, Commit: e.Commit, Document: e.Document, Seq: f.rec.Seq,
+		Created: f.rec.Time, Expires: e.Expires, Agent: f.rec.Agent, Call: e.Call, Commit: e.Commit, Document: e.Document, Text: e.Text, Seq: f.rec.Seq,
 	}
 	name.Tier, name.Latest = e.Tier, e.Asset
 	f.nameBlob(e.Version)
+	f.nameBlob(e.Text)
 	f.put(assetVersionKey(e.Type, e.Owner, e.Name, e.Version), []byte(e.Asset))
 	f.set(assetNameKey(e.Type, e.Owner, e.Name), name)
 	for _, key := range row.keys() {

@@ -219,7 +219,7 @@ func TestStateFollowsEngineEvents(t *testing.T) {
 	same(t, "state", st, projections.State{
 		Seq: s.seq, Incarnation: eventstest.ID[events.Incarnation](0), Writer: eventstest.ID[events.WriterID](0),
 		Catalog: "d1", ApprovedBy: "ada", Phase: 2, Time: eventstest.Time(int(s.seq)),
-		LastEvent: eventstest.ID[events.EventID](int(s.seq)), ClockHeld: true, Shape: 7,
+		LastEvent: eventstest.ID[events.EventID](int(s.seq)), ClockHeld: true, Shape: 8,
 	})
 	s.must("", events.ClockJumped{Accepted: true})
 	same(t, "clock held", state(t, s.store).ClockHeld, false)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"os"
 	"slices"
 	"strings"
 	"text/tabwriter"
@@ -67,7 +69,7 @@ time is over. For approvers, operators and supervisors.
 	f.Uint64Var((*uint64)(&before), "before", 0, "registered before this event: the next page")
 	a.completeFlag(cmd, "state", these(assetStates))
 	a.completeFlag(cmd, "tier", these(tierNames))
-	a.completeFlag(cmd, "kind", func(policy.Catalog) []string { return []string{string(events.AssetTool)} })
+	a.completeFlag(cmd, "kind", func(c policy.Catalog) []string { return append(c.Propose.Names(), string(events.AssetTool)) })
 	return cmd
 }
 
@@ -122,7 +124,7 @@ func (a *App) assetCommand() *cobra.Command {
 	cmd := group(&cobra.Command{Use: "asset", Short: "Show an asset, and decide whether it may run"})
 	cmd.AddCommand(
 		a.assetShowCommand(), a.assetApproveCommand(), a.assetRefuseCommand(), a.assetRollbackCommand(),
-		a.assetRegisterCommand(), a.assetRetierCommand(),
+		a.assetRegisterCommand(), a.assetRetierCommand(), a.assetExportCommand(),
 	)
 	return cmd
 }
@@ -152,14 +154,72 @@ approved.
 			if err := c.ask(cmd.Context(), "asset", people.AssetRequest{Asset: id, Full: full}, &d); err != nil {
 				return err
 			}
-			if a.flags.json {
-				return a.printJSON(d)
-			}
-			return a.printAsset(d)
+			return a.showAsset(d)
 		},
 	}
 	cmd.Flags().BoolVar(&full, "full", false, "a definition of any size")
 	return cmd
+}
+
+func (a *App) assetExportCommand() *cobra.Command {
+	var to string
+	cmd := &cobra.Command{
+		Use:   "export ASSET [--to FILE]",
+		Short: "Write what an agent proposed and people approved, byte by byte",
+		Long: `Write the content of an asset that an agent proposed and people approved: what is to be
+loaded, and nothing else. The bytes are compared with the digest that was approved. An
+asset that is not approved is not written.
+
+  gatebook asset export 01JZ0000000000000000000000 --to skill.md`,
+		Args: args(cobra.ExactArgs(1)),
+		RunE: func(cmd *cobra.Command, given []string) error {
+			id, err := events.ParseULID[events.AssetID](given[0])
+			if err != nil {
+				return usageError{err}
+			}
+			c, err := a.reader("view")
+			if err != nil {
+				return err
+			}
+			defer c.close()
+			var got people.AssetContent
+			if err := c.ask(cmd.Context(), "asset.content", people.AssetRequest{Asset: id}, &got); err != nil {
+				return err
+			}
+			return a.writeAsset(got, to)
+		},
+	}
+	cmd.Flags().StringVar(&to, "to", "", "a new file; without it the content is printed")
+	return cmd
+}
+
+func (a *App) writeAsset(got people.AssetContent, to string) error {
+	switch {
+	case events.DigestOf([]byte(got.Content)) != got.Version:
+		return fmt.Errorf("what came is not version %s, and was not written", got.Version)
+	case a.flags.json:
+		return a.printJSON(got)
+	case to == "":
+		_, err := io.WriteString(a.Out, got.Content)
+		return err
+	}
+	f, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return fmt.Errorf("write the asset: %w", err)
+	}
+	_, err = f.WriteString(got.Content)
+	if err := errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return fmt.Errorf("write the asset: %w", errors.Join(err, os.Remove(to)))
+	}
+	fmt.Fprintf(a.Err, "gatebook: version %.12s is in %s\n", got.Version, events.Escape(to))
+	return nil
+}
+
+func (a *App) showAsset(d people.AssetDetail) error {
+	if a.flags.json {
+		return a.printJSON(d)
+	}
+	return a.printAsset(d)
 }
 
 func (a *App) printAsset(d people.AssetDetail) error {
@@ -169,6 +229,9 @@ func (a *App) printAsset(d people.AssetDetail) error {
 	}
 	if err := w.Flush(); err != nil {
 		return err
+	}
+	if d.Text != "" {
+		fmt.Fprintf(a.Out, "\nits document:\n%s\n", escapeLines(strings.TrimSuffix(d.Text, "\n")))
 	}
 	fmt.Fprintf(a.Out, "\nwhat defines it:\n%s\n", escapeLines(d.Definition))
 	if d.Diff != "" {
@@ -196,7 +259,11 @@ func (a *App) assetRows(d people.AssetDetail) [][]string {
 		{"tier", string(d.Tier)}, {"state", string(d.State)}, {"created", a.when(d.Created)}, {"runs", fmt.Sprint(d.Executions)},
 	}
 	if d.Agent != "" {
-		rows = append(rows, []string{"first called by", string(d.Agent) + ", " + string(d.Call)})
+		how := "first called by"
+		if d.Commit != "" {
+			how = "proposed by"
+		}
+		rows = append(rows, []string{how, string(d.Agent) + ", " + string(d.Call)})
 	}
 	for _, row := range [][]string{{"commit", d.Commit}, {"document", d.Document}, {"reason", d.Reason}} {
 		if row[1] != "" {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -10,6 +11,7 @@ import (
 
 	"gatebook/events"
 	"gatebook/handlers/people"
+	"gatebook/policy"
 )
 
 func (a *App) assetApproveCommand() *cobra.Command {
@@ -32,7 +34,7 @@ Another version of the same name that was approved does not run any more.
 			if err != nil {
 				return usageError{fmt.Errorf("--shown: %w; copy it from %s", err, show)}
 			}
-			return a.decideAsset(cmd.Context(), "asset.approve", given[0], people.ActRequest{Shown: digest}, "approved: its calls run from now on")
+			return a.oneAsset(cmd.Context(), "asset.approve", given[0], people.ActRequest{Shown: digest}, "approved: it may be used from now on")
 		},
 	}
 	cmd.Flags().StringVar(&shown, "shown", "", "the digest of what you have seen, from gatebook asset show")
@@ -53,26 +55,38 @@ refused. It takes an approver's passphrase.
 			if strings.Trim(reason, " …") == "" {
 				return usageError{fmt.Errorf("say why, it stays on record: %s", a.command(fmt.Sprintf("asset refuse %s --reason 'sends to everybody'", given[0])))}
 			}
-			return a.decideAsset(cmd.Context(), "asset.refuse", given[0], people.ActRequest{Reason: reason}, "refused: its calls are refused from now on")
+			return a.oneAsset(cmd.Context(), "asset.refuse", given[0], people.ActRequest{Reason: reason}, "refused: it may not be used from now on")
 		},
 	}
 	cmd.Flags().StringVar(&reason, "reason", "", "why, for the record")
 	return cmd
 }
 
-// decideAsset sends one decision about an asset.
-func (a *App) decideAsset(ctx context.Context, verb, given string, q people.ActRequest, said string) error {
+// asset asks for an asset, and whether the id is one's that the person may see.
+func (c *client) asset(ctx context.Context, q people.AssetRequest, d *people.AssetDetail) (is bool, err error) {
+	err = c.ask(ctx, "asset", q, d)
+	var no *problem
+	if errors.As(err, &no) && (no.Code == string(policy.CodeNoAsset) || no.Code == string(policy.CodeNotAllowed)) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// oneAsset sends one decision about an asset.
+func (a *App) oneAsset(ctx context.Context, verb, given string, q people.ActRequest, said string) error {
 	var err error
 	if q.Asset, err = events.ParseULID[events.AssetID](given); err != nil {
 		return usageError{err}
 	}
-	return a.asActing(func(p *acting) error {
-		done, err := p.act(ctx, verb, true, q)
-		if err != nil {
-			return err
-		}
-		return a.sayDone(done, said)
-	})
+	return a.asActing(func(p *acting) error { return a.decideAsset(ctx, p, verb, q, said) })
+}
+
+func (a *App) decideAsset(ctx context.Context, p *acting, verb string, q people.ActRequest, said string) error {
+	done, err := p.act(ctx, verb, true, q)
+	if err != nil {
+		return err
+	}
+	return a.sayDone(done, said)
 }
 
 func (a *App) assetRollbackCommand() *cobra.Command {
@@ -157,7 +171,7 @@ approver's passphrase.
 			if !slices.Contains(tierNames(), given[1]) {
 				return usageError{fmt.Errorf("tier %s: want one of %s", events.Quote(given[1]), strings.Join(tierNames(), ", "))}
 			}
-			return a.decideAsset(cmd.Context(), "asset.retier", given[0], people.ActRequest{Tier: events.Tier(given[1])}, "the tier is "+given[1])
+			return a.oneAsset(cmd.Context(), "asset.retier", given[0], people.ActRequest{Tier: events.Tier(given[1])}, "the tier is "+given[1])
 		},
 	}
 }

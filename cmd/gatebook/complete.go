@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"gatebook/handlers/tools/propose"
 	"gatebook/handlers/tools/workspace"
 	"gatebook/infra/config"
 	"gatebook/policy"
@@ -46,7 +47,7 @@ func profilesOf(c policy.Catalog) []string { return append(sorted(c.Profiles), p
 // toolsOf are the tools that an engine of this program has; the catalog may name
 // some that are not there yet.
 func (a *App) toolsOf(policy.Catalog) []string {
-	names := toolNames(registered(workspace.New(a.flags.dir), nil, nil, a.Extra))
+	names := toolNames(registered(workspace.New(a.flags.dir), nil, nil, propose.New(propose.Config{}), a.Extra))
 	slices.Sort(names)
 	return names
 }

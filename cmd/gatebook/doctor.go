@@ -15,6 +15,7 @@ import (
 	"gatebook/events"
 	"gatebook/handlers/engine"
 	"gatebook/handlers/health"
+	"gatebook/handlers/install"
 	"gatebook/handlers/integrity"
 	"gatebook/handlers/people"
 	"gatebook/infra/config"
@@ -209,6 +210,9 @@ func (a *App) printDiagnosis(d *diagnosis) error {
 			[]string{"process", fmt.Sprintf("%d goroutines, %s of heap in use", h.Process.Goroutines, sizeText(h.Process.HeapBytes))})
 		for _, d := range h.Alerts {
 			rows = append(rows, []string{"alerts to " + d.Name, a.toldRow(d)})
+		}
+		for _, s := range h.Installed {
+			rows = append(rows, []string{"approved " + string(s.Kind), installedRow(s)})
 		}
 		if b := h.Telegram; b != nil {
 			rows = append(rows, []string{"telegram", "last polled " + a.when(b.Polled) + orNothing("; ", cmp.Or(b.Polling, b.Failure))})
@@ -420,6 +424,15 @@ func (a *App) toldRow(d people.Destination) string {
 	text := fmt.Sprintf("%d delivered, %d given up, %d wait", d.Delivered, d.GivenUp, d.Waiting)
 	if d.Failure != "" {
 		text += fmt.Sprintf("; last failure %s: %s", a.when(d.Failed), d.Failure)
+	}
+	return text
+}
+
+// installedRow is how it stands with the folder of one kind of what was proposed.
+func installedRow(s install.Status) string {
+	text := fmt.Sprintf("%d in %s", s.Installed, s.Folder) + orNothing("; ", s.Problem)
+	if s.Strangers > 0 {
+		text += fmt.Sprintf("; %d more that nobody approved: %s", s.Strangers, strings.Join(s.Foreign, ", "))
 	}
 	return text
 }

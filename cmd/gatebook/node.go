@@ -18,6 +18,7 @@ import (
 	"gatebook/handlers/bookclock"
 	"gatebook/handlers/engine"
 	"gatebook/handlers/health"
+	"gatebook/handlers/install"
 	"gatebook/handlers/intake"
 	"gatebook/handlers/integrity"
 	"gatebook/handlers/people"
@@ -67,6 +68,7 @@ type node struct {
 	warnings warnings
 	who      identities
 	seen     *violations
+	loader   *install.Installer
 	present  *attendance
 	blobs    *blobs.Store
 	folders  *workspace.Workspaces
@@ -162,15 +164,16 @@ func (n *node) assemble() error {
 	}
 	n.stores.live = rebuild.NewLive(n.stores.views)
 	n.masks = redact.New()
+	n.loader = n.installer()
 	var registry *tools.Registry // of which some tools need the engine
 	n.engine = engine.New(engine.Config{
 		Log: n.book(), Reopen: n.reopen, Store: n.stores.live, ExtraTools: extra,
 		Tools: func(name string) (tools.Entry, bool) { return registry.Lookup(name) },
 		Blobs: kept, Redact: n.masks, MAC: mac.MAC, Clock: n.cfg.clock, Entropy: rand.Reader,
 		Writer: n.writer, Incarnation: n.stores.incarnation, Version: version(),
-		Room: func() error { return room(dir) }, Publish: n.bus.announce, Identities: n.identify, Drain: n.cfg.drain, Last: n.lastNotes,
+		Room: func() error { return room(dir) }, Publish: n.bus.announce, Identities: n.identify, Decided: n.loader.Wake, Drain: n.cfg.drain, Last: n.lastNotes,
 	})
-	registry, err = tools.NewRegistry(registered(n.folders, n.engine, n.masks.Text, n.cfg.extra)...)
+	registry, err = tools.NewRegistry(registered(n.folders, n.engine, n.masks.Text, n.proposer(), n.cfg.extra)...)
 	if err != nil {
 		return err
 	}
@@ -192,7 +195,7 @@ func (n *node) assemble() error {
 		CatalogFile: func() (*policy.Compiled, error) { return compileFile(dir, extra) },
 		Scrub:       n.position, Send: func(subject string, v any) { n.bus.send(policy.AccountPeople, subject, v) },
 		About:    people.About{Version: version(), Writer: n.writer, Incarnation: n.stores.incarnation},
-		Warnings: n.warnings.all, Alerts: n.tellers.status, Bot: n.tellers.botStatus, Process: processNow,
+		Warnings: n.warnings.all, Alerts: n.tellers.status, Installed: n.loader.Status, Bot: n.tellers.botStatus, Process: processNow,
 	})
 	return nil
 }
@@ -206,8 +209,8 @@ func (n *node) book() events.Log {
 }
 
 // registered are all tools of an engine on the agents' folders.
-func registered(folders *workspace.Workspaces, loop child.Loop, mask func(string) (string, bool), extra []tools.Tool) []tools.Tool {
-	return slices.Concat(file.Tools(folders), child.Tools(loop, mask), extra)
+func registered(folders *workspace.Workspaces, loop child.Loop, mask func(string) (string, bool), proposer tools.Tool, extra []tools.Tool) []tools.Tool {
+	return slices.Concat(file.Tools(folders), child.Tools(loop, mask), []tools.Tool{proposer}, extra)
 }
 
 func toolNames(all []tools.Tool) []string {
@@ -251,6 +254,7 @@ func (n *node) run(ctx context.Context, ready func() error) error {
 	all.Go(func() { n.cleanUp(inner, n.blobs) })
 	all.Go(func() { n.furnish(inner) })
 	all.Go(func() { n.tell(inner) })
+	all.Go(func() { n.loader.Run(inner) })
 	all.Go(func() { n.views.Run(ctx) })
 	if err := n.begin(ctx, inner, ready); err != nil {
 		stopLoop()

@@ -70,6 +70,7 @@ func (a *App) pending(ctx context.Context, c *client, q people.ReviewsRequest) e
 	if a.flags.json {
 		return a.printJSON(page)
 	}
+	defer a.remindOfAssets(ctx, c, q)
 	if len(page.Reviews) == 0 {
 		what := "nothing waits for a person"
 		if q.Agent != "" || q.All || q.After != 0 {
@@ -99,14 +100,25 @@ func (a *App) pending(ctx context.Context, c *client, q people.ReviewsRequest) e
 	return nil
 }
 
+// remindOfAssets says that assets wait for a decision too, where they do and the person
+// may see them.
+func (a *App) remindOfAssets(ctx context.Context, c *client, q people.ReviewsRequest) {
+	var page people.AssetsAnswer
+	first := q.Agent == "" && !q.All && q.After == 0
+	if !first || c.ask(ctx, "assets", people.AssetsRequest{State: events.AssetStateBlocked, Limit: 1}, &page) != nil || len(page.Assets) == 0 {
+		return
+	}
+	fmt.Fprintln(a.Err, "gatebook: assets are blocked until somebody decides: "+a.command("assets --state blocked"))
+}
+
 func (a *App) showCommand() *cobra.Command {
 	var full bool
 	cmd := &cobra.Command{
-		Use:   "show REVIEW",
-		Short: "Show a call that waits for a person: what it would do, and why it waits",
-		Long: `Show everything that a decision is about. The digest at the end stands for all of it:
+		Use:   "show ID",
+		Short: "Show a call that waits for a person, or an asset: what it would do, and why it waits",
+		Long: `Show everything that a decision is about. ID is a review's or an asset's. The digest at the end stands for all of it:
 an approval names it, so that nothing else than what was seen can be approved.
-Large arguments are cut unless --full; what is cut cannot be approved.
+What is large is cut unless --full; what is cut cannot be approved.
 
   gatebook show 01JZ0000000000000000000000`,
 		Args:              args(cobra.ExactArgs(1)),
@@ -121,6 +133,12 @@ Large arguments are cut unless --full; what is cut cannot be approved.
 				return err
 			}
 			defer c.close()
+			var of people.AssetDetail
+			if is, err := c.asset(cmd.Context(), people.AssetRequest{Asset: events.AssetID(id), Full: full}, &of); err != nil {
+				return err
+			} else if is {
+				return a.showAsset(of)
+			}
 			var d people.ReviewDetail
 			if err := c.ask(cmd.Context(), "review", people.ReviewRequest{Review: id, Full: full}, &d); err != nil {
 				return err
@@ -131,7 +149,7 @@ Large arguments are cut unless --full; what is cut cannot be approved.
 			return a.printReview(d)
 		},
 	}
-	cmd.Flags().BoolVar(&full, "full", false, "arguments of any size")
+	cmd.Flags().BoolVar(&full, "full", false, "arguments, or a definition, of any size")
 	return cmd
 }
 
@@ -214,9 +232,10 @@ func (a *App) approveCommand() *cobra.Command {
 	var shown string
 	var masked bool
 	cmd := &cobra.Command{
-		Use:   "approve REVIEW --shown DIGEST",
-		Short: "Let one call that waits run, once",
-		Long: `Approve one call that waits: this call, with these arguments, this once. It takes an
+		Use:   "approve ID --shown DIGEST",
+		Short: "Let one call that waits run, once, or let an asset be used",
+		Long: `Approve one call that waits: this call, with these arguments, this once; or, by an
+asset's id, one version of an asset, as gatebook asset approve does. It takes an
 approver's passphrase, and the digest that gatebook show gave: where what there is
 to see has changed since, nothing is approved. The gate is asked again, with the
 rights of now, before the call runs.
@@ -236,7 +255,7 @@ rights of now, before the call runs.
 			if err != nil {
 				return usageError{fmt.Errorf("--shown: %w; copy it from %s", err, a.command("show "+given[0]))}
 			}
-			return a.decideReview(cmd.Context(), "approve", people.ActRequest{Review: id, Shown: digest, Masked: masked}, "approved")
+			return a.decide(cmd.Context(), "approve", people.ActRequest{Review: id, Shown: digest, Masked: masked}, "approved")
 		},
 	}
 	cmd.Flags().StringVar(&shown, "shown", "", "the digest of what you have seen, from gatebook show")
@@ -247,9 +266,9 @@ rights of now, before the call runs.
 func (a *App) refuseCommand() *cobra.Command {
 	var reason string
 	cmd := &cobra.Command{
-		Use:   "refuse REVIEW --reason TEXT",
-		Short: "End one call that waits without running it",
-		Long: `Refuse one call that waits. It takes an approver's passphrase. The agent hears the
+		Use:   "refuse ID --reason TEXT",
+		Short: "End one call that waits without running it, or let an asset be used no more",
+		Long: `Refuse one call that waits, or, by an asset's id, one version of an asset. It takes an approver's passphrase. The agent hears the
 reason.
 
   gatebook refuse 01JZ0000000000000000000000 --reason 'not this file'`,
@@ -263,7 +282,7 @@ reason.
 			if strings.Trim(reason, " …") == "" {
 				return usageError{fmt.Errorf("say why, the agent hears it: %s", a.command(fmt.Sprintf("refuse %s --reason 'not this file'", given[0])))}
 			}
-			return a.decideReview(cmd.Context(), "refuse", people.ActRequest{Review: id, Reason: reason}, "refused")
+			return a.decide(cmd.Context(), "refuse", people.ActRequest{Review: id, Reason: reason}, "refused")
 		},
 	}
 	cmd.Flags().StringVar(&reason, "reason", "", "what the agent hears")
@@ -279,30 +298,46 @@ type decidedReview struct {
 	Review people.Review `json:"review"`
 }
 
-func (a *App) decideReview(ctx context.Context, verb string, q people.ActRequest, said string) error {
+// decide sends a decision about a call that waits, or about the asset of this id.
+func (a *App) decide(ctx context.Context, verb string, q people.ActRequest, said string) error {
 	return a.asActing(func(p *acting) error {
-		done, err := p.act(ctx, verb, true, q)
+		c, err := p.view(ctx)
 		if err != nil {
 			return err
 		}
-		r, err := p.afterDecision(ctx, q.Review)
-		if err != nil {
+		switch is, err := c.asset(ctx, people.AssetRequest{Asset: events.AssetID(q.Review)}, new(people.AssetDetail)); {
+		case err != nil:
 			return err
+		case is:
+			q.Asset, q.Review = events.AssetID(q.Review), ""
+			return a.decideAsset(ctx, p, "asset."+verb, q, said)
 		}
-		if a.flags.json {
-			return a.printJSON(decidedReview{done, r})
-		}
-		if r.State == events.ReviewStateOpen {
-			_, err = fmt.Fprintf(a.Out, "%s (event %d); nothing has run: another approver must approve it too\n", said, done.Seq)
-			return err
-		}
-		end := "the call runs; how it ends says " + a.command("show "+string(q.Review))
-		if r.Status != "" {
-			end = "the call ended: " + callEnd(r)
-		}
-		_, err = fmt.Fprintf(a.Out, "%s (event %d); %s\n", said, done.Seq, events.Escape(end))
-		return err
+		return a.decideReview(ctx, p, verb, q, said)
 	})
+}
+
+func (a *App) decideReview(ctx context.Context, p *acting, verb string, q people.ActRequest, said string) error {
+	done, err := p.act(ctx, verb, true, q)
+	if err != nil {
+		return err
+	}
+	r, err := p.afterDecision(ctx, q.Review)
+	if err != nil {
+		return err
+	}
+	if a.flags.json {
+		return a.printJSON(decidedReview{done, r})
+	}
+	if r.State == events.ReviewStateOpen {
+		_, err = fmt.Fprintf(a.Out, "%s (event %d); nothing has run: another approver must approve it too\n", said, done.Seq)
+		return err
+	}
+	end := "the call runs; how it ends says " + a.command("show "+string(q.Review))
+	if r.Status != "" {
+		end = "the call ended: " + callEnd(r)
+	}
+	_, err = fmt.Fprintf(a.Out, "%s (event %d); %s\n", said, done.Seq, events.Escape(end))
+	return err
 }
 
 // afterDecision reads a review until its call has ended, for a while.
@@ -328,7 +363,7 @@ func (p *acting) afterDecision(ctx context.Context, id events.ReviewID) (people.
 	}
 }
 
-// completeReviews offers the reviews that wait.
+// completeReviews offers the reviews that wait, and the assets that are blocked.
 func (a *App) completeReviews(cmd *cobra.Command, given []string, _ string) ([]string, cobra.ShellCompDirective) {
 	if len(given) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
@@ -345,6 +380,12 @@ func (a *App) completeReviews(cmd *cobra.Command, given []string, _ string) ([]s
 	var words []string
 	for _, r := range page.Reviews {
 		words = append(words, string(r.Review)+"\t"+string(r.Agent)+" "+r.Tool)
+	}
+	var blocked people.AssetsAnswer
+	if c.ask(cmd.Context(), "assets", people.AssetsRequest{State: events.AssetStateBlocked}, &blocked) == nil {
+		for _, one := range blocked.Assets {
+			words = append(words, string(one.Asset)+"\t"+string(one.Kind)+" "+assetName(one))
+		}
 	}
 	return words, cobra.ShellCompDirectiveNoFileComp
 }

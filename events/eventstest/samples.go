@@ -278,6 +278,10 @@ func assetSamples() []sample {
 				Asset: id, Type: "skill", Owner: "alice", Name: "tidy", Version: Digest(2), Tier: events.Privileged, State: events.AssetStateBlocked,
 				Call: ID[events.CallID](4), Commit: "4f0c2d0f7a2d8f4a3f3b0f8f9c1d2e3f4a5b6c7d", Document: "skills/tidy.md",
 			},
+			events.AssetRegistered{
+				Asset: id, Type: "skill", Owner: "alice", Name: "tidy", Version: Digest(2), Tier: events.Privileged, State: events.AssetStateBlocked,
+				Call: ID[events.CallID](4), Commit: "4f0c2d0f7a2d8f4a3f3b0f8f9c1d2e3f4a5b6c7d", Document: "skills/tidy.md", Text: Digest(4),
+			},
 		}},
 		{"", events.AssetApproved{Asset: id, Version: Digest(1), Shown: Digest(3)}, []events.Event{
 			events.AssetApproved{Asset: id, Version: Digest(1), Shown: Digest(3), Replaces: ID[events.AssetID](5)},

@@ -1,9 +1,12 @@
 package engine
 
 import (
+	"errors"
+
 	"gatebook/events"
 	"gatebook/policy"
 	"gatebook/policy/asset"
+	"gatebook/policy/proposal"
 	"gatebook/projections"
 )
 
@@ -66,7 +69,7 @@ func (d *DecideAsset) prepare(e *Engine) {
 	}
 }
 
-func (d *DecideAsset) decide(_ *Engine, c *cycle) (plan, error) {
+func (d *DecideAsset) decide(e *Engine, c *cycle) (plan, error) {
 	f, former, err := assetByID(c.tx, d.Asset)
 	if err != nil {
 		return plan{}, err
@@ -94,7 +97,12 @@ func (d *DecideAsset) decide(_ *Engine, c *cycle) (plan, error) {
 	case d.unkept != nil:
 		return plan{release: func(events.Record) { d.refuse("degraded", "what was shown cannot be kept: "+d.unkept.Error()) }}, nil
 	}
-	return plan{actor: d.By, facts: facts, release: d.done}, nil
+	return plan{actor: d.By, facts: facts, release: func(at events.Record) {
+		if e.cfg.Decided != nil {
+			e.cfg.Decided()
+		}
+		d.done(at)
+	}}, nil
 }
 
 // RegisterAsset puts one version of a tool on record before anything calls it.
@@ -127,6 +135,54 @@ func (r *RegisterAsset) decide(e *Engine, c *cycle) (plan, error) {
 		return plan{release: func(events.Record) { r.refuse("degraded", "the definition cannot be kept: "+r.unkept.Error()) }}, nil
 	}
 	return plan{actor: r.By, facts: facts, release: r.done}, nil
+}
+
+// ProposeAsset is the wish of an agent, by an allowed call, that people decide about what
+// it made and a repository holds.
+type ProposeAsset struct {
+	Proposal proposal.Proposal
+	Commit   string
+	Document string         // the text of its document
+	Cause    events.EventID // of the call's decision
+	Answer   Answer
+
+	text   events.Digest
+	unkept error
+}
+
+// AssetAnswer says that an asset is on record.
+type AssetAnswer struct{ Asset events.AssetID }
+
+func (*ProposeAsset) intent() bool { return true }
+
+func (p *ProposeAsset) refuse(code, reason string) { p.Answer.send(refused(code, reason)) }
+
+// prepare keeps the content and the document, whatever becomes of the repository.
+func (p *ProposeAsset) prepare(e *Engine) {
+	_, content := e.cfg.Blobs.Put([]byte(p.Proposal.Content))
+	text, document := e.cfg.Blobs.Put([]byte(p.Document))
+	p.text, p.unkept = text, errors.Join(content, document)
+}
+
+func (p *ProposeAsset) decide(e *Engine, c *cycle) (plan, error) {
+	of := p.Proposal
+	f, err := assetFacts(c.tx, of.Kind, events.ToolKey{Owner: string(of.Agent), Name: of.Name}, of.Version())
+	if err != nil {
+		return plan{}, err
+	}
+	id, err := newID[events.AssetID](e.ids, c.now)
+	if err != nil {
+		return plan{}, err
+	}
+	facts, no := policy.ProposeAsset(c.catalog, of, p.Commit, p.text, f, id)
+	who := agentActor(of.Agent)
+	switch {
+	case no != nil:
+		return reach(who, policy.AccountAgents, policy.ToolAssetPropose, of.Name, *no, p.Answer), nil
+	case p.unkept != nil:
+		return plan{release: func(events.Record) { p.refuse("degraded", "the proposal cannot be kept: "+p.unkept.Error()) }}, nil
+	}
+	return plan{agent: of.Agent, actor: who, cause: p.Cause, facts: facts, release: func(events.Record) { p.Answer.send(AssetAnswer{id}) }}, nil
 }
 
 // expireAsset ends the grace of an asset that is due.

@@ -262,7 +262,7 @@ func TestAssetsAnything(t *testing.T) {
 	for seed := range int64(4) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			rnd := rand.New(rand.NewPCG(uint64(seed), 7))
-			h := assetHouse(t)
+			h := proposalHouse(t)
 			r := h.begin("one")
 			tiers := []events.Tier{events.ReadOnly, events.Reversible, events.Privileged}
 			var answers []<-chan any
@@ -273,7 +273,9 @@ func TestAssetsAnything(t *testing.T) {
 				answers = nil
 			}
 			for n := range 120 {
-				switch rnd.IntN(8) {
+				switch rnd.IntN(9) {
+				case 8:
+					answers = append(answers, h.propose(fmt.Sprint(rnd.IntN(2)), fmt.Sprint(rnd.IntN(4))))
 				case 0, 1, 2, 3:
 					v := note{h.probe, fmt.Sprint(rnd.IntN(3)), tiers[max(1, rnd.IntN(len(tiers)))]}
 					if rnd.IntN(6) == 0 {
@@ -326,6 +328,9 @@ func checkAssets(t *testing.T, h *house) {
 	for _, rec := range h.book() {
 		switch e := rec.Event.(type) {
 		case events.AssetRegistered:
+			if e.Type != events.AssetTool && (e.State != b || e.Tier != events.Privileged) {
+				t.Errorf("a proposal begins as %+v", e)
+			}
 			if all[e.Asset] = (&life{e, e.State}); e.State == p {
 				graces++
 			}

@@ -92,6 +92,8 @@ type Config struct {
 	Room func() error
 	// Publish sends a feed or inbox message; it must not block. Nil for none.
 	Publish func(policy.Account, string, any)
+	// Decided hears of every decision about an asset; it must not block. Nil for none.
+	Decided func()
 	// Identities hears of every change of who may connect; what it gives cuts
 	// those who may not any more. Nil for nobody.
 	Identities func(map[events.PublicKey]policy.Identity) (cut func())

@@ -70,6 +70,8 @@ type AssetDetail struct {
 	// Definition is the whole of what defines it, or where Elided its beginning and end.
 	Definition string `json:"definition,omitzero"`
 	Elided     bool   `json:"elided,omitzero"`
+	// Text is the document of what an agent proposed.
+	Text string `json:"text,omitzero"`
 	// Against is the version that is approved, or was last, and Diff what changes from it.
 	Against events.AssetID `json:"against,omitzero"`
 	Diff    string         `json:"diff,omitzero"`
@@ -86,7 +88,7 @@ type AssetDetail struct {
 // AssetDocument is what a person decides on, in the form whose digest stands in an
 // approval and whose bytes are kept with it. A change of its form takes another V.
 type AssetDocument struct {
-	V          int              `json:"v"` // 1
+	V          int              `json:"v"` // 2; 1 had no text
 	Asset      events.AssetID   `json:"asset"`
 	Kind       events.AssetType `json:"kind"`
 	Owner      string           `json:"owner"`
@@ -95,6 +97,7 @@ type AssetDocument struct {
 	Tier       events.Tier      `json:"tier"`
 	Commit     string           `json:"commit"`
 	Document   string           `json:"document"`
+	Text       string           `json:"text"`
 	Definition string           `json:"definition"`
 	Against    events.AssetID   `json:"against"`
 	Diff       string           `json:"diff"`
@@ -102,8 +105,8 @@ type AssetDocument struct {
 
 func (d *AssetDetail) seal() error {
 	raw, err := json.Marshal(AssetDocument{
-		V: 1, Asset: d.Asset.Asset, Kind: d.Kind, Owner: d.Owner, Name: d.Name, Version: d.Version, Tier: d.Tier,
-		Commit: d.Commit, Document: d.Document, Definition: d.Definition, Against: d.Against, Diff: d.Diff,
+		V: 2, Asset: d.Asset.Asset, Kind: d.Kind, Owner: d.Owner, Name: d.Name, Version: d.Version, Tier: d.Tier,
+		Commit: d.Commit, Document: d.Document, Text: d.Text, Definition: d.Definition, Against: d.Against, Diff: d.Diff,
 	})
 	value := jsontext.Value(raw)
 	if err == nil {
@@ -111,6 +114,10 @@ func (d *AssetDetail) seal() error {
 	}
 	d.document, d.Shown = value, events.DigestOf(value)
 	return err
+}
+
+func (h *Handler) sees(who events.PersonID, row projections.AssetRow) bool {
+	return policy.SeesAsset(h.cfg.Loop.Catalog(), who, row.Type, row.Owner)
 }
 
 // assetOf is an asset as a person sees it: not who called it, where they may not see that
@@ -125,6 +132,8 @@ func (h *Handler) assetOf(who events.PersonID, row projections.AssetRow) Asset {
 		Commit: row.Commit, Document: row.Document, Decided: row.Decided, By: row.By, Reason: row.Reason, Seq: row.Seq,
 	}
 }
+
+const noAsset = "there is no asset of this id; ids are whole and exact, and gatebook assets lists them"
 
 const notForAssets = "assets are for approvers, operators and supervisors"
 
@@ -143,7 +152,9 @@ func (h *Handler) assets(r request) any {
 		}
 		a := AssetsAnswer{Assets: make([]Asset, 0, len(page.Rows)), Next: page.Next, AsOf: page.AsOf}
 		for _, row := range page.Rows {
-			a.Assets = append(a.Assets, h.assetOf(r.person, row))
+			if h.sees(r.person, row) {
+				a.Assets = append(a.Assets, h.assetOf(r.person, row))
+			}
 		}
 		return a, nil
 	})
@@ -161,10 +172,10 @@ func (h *Handler) asset(r request) any {
 	if bad != nil {
 		return *bad
 	}
-	if n := len(d.Definition) + len(d.Diff); q.Full && n > engine.MaxAnswer/2 {
+	if n := len(d.Text) + len(d.Definition) + len(d.Diff); q.Full && n > engine.MaxAnswer/2 {
 		return no("too_large", fmt.Sprintf("there are %d bytes to see, too many for one answer, and what cannot be seen cannot be approved", n))
 	}
-	for _, text := range []*string{&d.Definition, &d.Diff} {
+	for _, text := range []*string{&d.Text, &d.Definition, &d.Diff} {
 		if !q.Full && cutMiddle(text) {
 			d.Elided, d.Shown = true, ""
 		}
@@ -177,8 +188,8 @@ func (h *Handler) assetDetail(who events.PersonID, id events.AssetID) (d AssetDe
 	snap := h.cfg.Store.Snapshot()
 	defer snap.Close()
 	row, found, err := projections.AssetByID(snap, id)
-	if err == nil && !found {
-		return d, refusal(string(policy.CodeNoAsset), "there is no asset of this id; ids are whole and exact, and gatebook assets lists them")
+	if err == nil && (!found || !h.sees(who, row)) {
+		return d, refusal(string(policy.CodeNoAsset), noAsset)
 	}
 	var name projections.AssetNameRow
 	var state projections.State
@@ -192,17 +203,18 @@ func (h *Handler) assetDetail(who events.PersonID, id events.AssetID) (d AssetDe
 		return d, refusal("unreadable", "the views cannot be read: "+err.Error())
 	}
 	d.Asset, d.AsOf, d.Against = h.assetOf(who, row), state.Seq, name.Back(row.Asset)
-	text, err := h.definition(row.Version)
+	if d.Definition, err = h.definition(row.Type, row.Version); err == nil && row.Text != "" {
+		d.Text, err = h.definition(row.Type, row.Text)
+	}
 	if err != nil {
 		return d, refusal("unreadable", "what defines the asset cannot be read, so nobody can decide about it: "+err.Error())
 	}
-	d.Definition = text
 	if d.Against != "" {
-		if d.Diff, err = h.against(snap, d.Against, text); err != nil {
+		if d.Diff, err = h.against(snap, d.Against, d.Definition); err != nil {
 			return d, refusal("unreadable", "the version before cannot be read: "+err.Error())
 		}
 	}
-	d.Hidden = hiddenIn([]string{d.Owner, d.Name, d.Definition, d.Diff})
+	d.Hidden = hiddenIn([]string{d.Owner, d.Name, d.Text, d.Definition, d.Diff})
 	if _, may := asset.Next(row.State, asset.Approve); !may {
 		return d, nil
 	}
@@ -212,8 +224,8 @@ func (h *Handler) assetDetail(who events.PersonID, id events.AssetID) (d AssetDe
 	return d, nil
 }
 
-// definition is what defines a version, one member to a line where it is JSON, and masked.
-func (h *Handler) definition(version events.Digest) (string, error) {
+// definition is what defines a version, of a tool one member to a line, and masked.
+func (h *Handler) definition(of events.AssetType, version events.Digest) (string, error) {
 	raw, err := h.cfg.Blob(version)
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", errors.New("it is not kept")
@@ -222,7 +234,7 @@ func (h *Handler) definition(version events.Digest) (string, error) {
 		return "", err
 	}
 	text := string(raw)
-	if value := jsontext.Value(raw); value.IsValid() && value.Indent(jsontext.WithIndent("  ")) == nil {
+	if value := jsontext.Value(raw); of == events.AssetTool && value.IsValid() && value.Indent(jsontext.WithIndent("  ")) == nil {
 		text = string(value)
 	}
 	masked, _ := h.cfg.Redact.Text(text)
@@ -235,11 +247,47 @@ func (h *Handler) against(v projections.Reader, id events.AssetID, text string) 
 	if err != nil {
 		return "", err
 	}
-	old, err := h.definition(row.Version)
+	old, err := h.definition(row.Type, row.Version)
 	if err != nil {
 		return "", err
 	}
 	return string(diff.Diff("version/"+string(row.Version)[:12], []byte(old+"\n"), "this", []byte(text+"\n"))), nil
+}
+
+// AssetContent is what an agent proposed and people approved, byte by byte.
+type AssetContent struct {
+	Asset   events.AssetID `json:"asset"`
+	Version events.Digest  `json:"version"` // of the content
+	Content string         `json:"content"`
+}
+
+// assetContent gives what is to be loaded: of an approved version, and of no other.
+func (h *Handler) assetContent(r request) any {
+	var q AssetRequest
+	if bad := decode(r.data, &q); bad != nil {
+		return bad
+	}
+	if !policy.SeesAssets(h.cfg.Loop.Catalog(), r.person) {
+		return no(string(policy.CodeNotAllowed), notForAssets)
+	}
+	return h.read(func(v projections.Reader) (any, error) {
+		row, found, err := projections.AssetByID(v, q.Asset)
+		switch {
+		case err != nil:
+			return nil, err
+		case !found || !h.sees(r.person, row):
+			return no(string(policy.CodeNoAsset), noAsset), nil
+		case row.Type == events.AssetTool:
+			return no(string(policy.CodeInvalid), "it is a tool, which its owner runs: there is nothing to load"), nil
+		case row.State != events.AssetStateApproved:
+			return no(string(policy.CodeConflict), "the asset is "+string(row.State)+": only what is approved is to be loaded"), nil
+		}
+		raw, err := h.cfg.Blob(row.Version)
+		if err != nil || events.DigestOf(raw) != row.Version {
+			return no("unreadable", "what was approved cannot be read as it was"), nil
+		}
+		return AssetContent{Asset: row.Asset, Version: row.Version, Content: string(raw)}, nil
+	})
 }
 
 func (h *Handler) decideAsset(r request, verb string) any {

@@ -2,6 +2,7 @@ package people
 
 import (
 	"gatebook/events"
+	"gatebook/handlers/install"
 	"gatebook/handlers/telegram"
 	"gatebook/policy"
 	"gatebook/projections"
@@ -27,6 +28,8 @@ type HealthAnswer struct {
 	Process   Process        `json:"process"`
 	// Alerts are the destinations of alerts, where the catalog has any.
 	Alerts []Destination `json:"alerts,omitzero"`
+	// Installed is how it stands with the folders of what was proposed and approved.
+	Installed []install.Status `json:"installed,omitzero"`
 	// Telegram is how the bot is doing, where the catalog has one.
 	Telegram *telegram.Status `json:"telegram,omitzero"`
 }
@@ -71,7 +74,7 @@ func (h *Handler) health(request) any {
 			Seq: state.Seq, Catalog: state.Catalog, Phase: h.cfg.Loop.Catalog().PhaseInForce(state.Phase),
 			ClockHeld: state.ClockHeld, Time: state.Time,
 			ScrubDone: scrub.Done, ScrubOf: scrub.Of, Damage: scrub.Damage, Waiting: h.cfg.Loop.Waiting(), Tools: h.cfg.Tools.Names(),
-			Process: h.cfg.Process(), Alerts: h.destinations(),
+			Process: h.cfg.Process(), Alerts: h.destinations(), Installed: h.cfg.Installed(),
 		}
 		if bot, on := h.cfg.Bot(); on {
 			a.Telegram = &bot

@@ -25,6 +25,7 @@ import (
 	"gatebook/handlers/alerts"
 	"gatebook/handlers/engine"
 	"gatebook/handlers/health"
+	"gatebook/handlers/install"
 	"gatebook/handlers/integrity"
 	"gatebook/handlers/strictjson"
 	"gatebook/handlers/telegram"
@@ -78,6 +79,8 @@ type Config struct {
 	Warnings func() []string
 	// Alerts is how it stands with those who are told of what happens.
 	Alerts func() []alerts.Status
+	// Installed is how it stands with the folders of what was proposed and approved.
+	Installed func() []install.Status
 	// Bot is how the bot for approvers is doing, where there is one.
 	Bot func() (telegram.Status, bool)
 	// Process measures the engine's own process.
@@ -114,7 +117,7 @@ func New(cfg Config) *Handler {
 	h.views = map[string]func(request) any{
 		"audit": h.audit, "totals": h.totals, "call": h.call, "receipts": h.receipts, "rounds": h.rounds,
 		"agents": h.agents, "health": h.health, "catalog": h.catalog, "reviews": h.reviews, "review": h.review,
-		"book": h.book, "usage": h.usage, "rebuild": h.rebuildStatus, "assets": h.assets, "asset": h.asset,
+		"book": h.book, "usage": h.usage, "rebuild": h.rebuildStatus, "assets": h.assets, "asset": h.asset, "asset.content": h.assetContent,
 	}
 	h.acts = map[string]func(request) any{
 		"catalog": h.loadCatalog, "agent.release": h.releaseAgent, "phase": h.setPhase,

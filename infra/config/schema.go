@@ -59,6 +59,7 @@ var descriptions = map[string]string{
 
 	"alerts":   "Where people are told of what happens, by HTTP.",
 	"telegram": "The bot by which approvers see what waits and decide.",
+	"propose":  "What agents may propose for people to decide about; nothing without it.",
 
 	"Destination.format":  "json, or slack; without it json.",
 	"Destination.url":     "Where the address is found: a variable of the engine, or a file.",
@@ -72,6 +73,11 @@ var descriptions = map[string]string{
 	"Chat.user":           "The id of the user in it.",
 	"Chat.person":         "Whom the user stands for: an approver.",
 	"Chat.alerts":         "The chat gets the alerts too.",
+	"Settings.enabled":    "Agents may propose; without it they may not.",
+	"Settings.repository": "The whole path of the git repository that gets the proposals.",
+	"Settings.kinds":      "What can be proposed.",
+	"Kind.folder":         "Where in the repository it goes; without it a folder of the kind's name.",
+	"Kind.into":           "The folder that is kept equal to what is approved; without it there is none.",
 	"Rule.paths":          "Patterns of workspace paths: * within one component, ** any number of them, <slug> one or more of a-z 0-9 -.",
 	"Rule.exact":          "The whole of the arguments.",
 	"Rule.create_only":    "Only a new file, and never one in the place of another; for a role's grant of file.write.",

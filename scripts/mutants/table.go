@@ -410,6 +410,48 @@ var table = []mutant{
 		pkg: "./handlers/outbox", test: "TestRepeatsAreAHandful",
 	},
 
+	// What agents propose.
+	{
+		name: "propose-off", means: "agents propose though the catalog does not let them",
+		file: "policy/tool.go", old: "&& !g.c.Proposals().On() {", new: "&& g.c == nil {",
+		pkg: "./policy", test: "TestMayPropose",
+	},
+	{
+		name: "proposed-runs", means: "what an agent proposed is not blocked",
+		file: "policy/asset.go", old: "Tier: events.Privileged, State: events.AssetStateBlocked,", new: "Tier: events.Privileged, State: events.AssetStateApproved,",
+		pkg: "./policy", test: "TestProposeAsset",
+	},
+	{
+		name: "proposed-again", means: "what was refused can be proposed anew",
+		file: "policy/asset.go", old: "\tcase f.Asset != \"\":\n\t\treturn nil, Proposed(f)\n", new: "",
+		pkg: "./policy", test: "TestProposeAsset",
+	},
+	{
+		name: "proposed-unread", means: "a commit that holds something else is put on record",
+		file: "handlers/tools/propose/propose.go", old: "err == nil && string(got) != f.Content", new: "err == nil && string(got) == \"\"",
+		pkg: "./handlers/tools/propose", test: "TestRefused",
+	},
+	{
+		name: "propose-secret", means: "a secret is committed",
+		file: "handlers/tools/propose/propose.go", old: "_, secret := t.cfg.Mask(text); secret", new: "_, secret := t.cfg.Mask(text); secret && most == 0",
+		pkg: "./handlers/tools/propose", test: "TestDecode",
+	},
+	{
+		name: "installs-all", means: "a version that nobody approved is loaded",
+		file: "handlers/install/install.go", old: "if row.State == events.AssetStateApproved {", new: "if row.State != events.AssetStateRefused {",
+		pkg: "./handlers/install", test: "TestOnlyWhatIsApproved",
+	},
+	{
+		name: "installs-over", means: "what was changed by hand after the approval is loaded",
+		file: "handlers/install/folder.go", old: "return err == nil && bytes.Equal(got, want)", new: "return err == nil && len(got) == len(bytes.Clone(want))",
+		pkg: "./handlers/install", test: "TestByHand",
+	},
+	{
+		name: "installs-through-links", means: "an approved file is written through a planted link",
+		file: "handlers/install/folder.go", old: "info.Mode().IsRegular() && info.Size() == int64(len(want)) && f.holds(name, want)", new: "f.holds(name, want)",
+		pkg: "./handlers/install", test: "TestByHand",
+	},
+
 	// What only the rules of the repository see.
 	{
 		name: "rule-in-a-handler", means: "a handler decides by a profile",
