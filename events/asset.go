@@ -3,9 +3,13 @@ package events
 // AssetType is what an asset is.
 type AssetType string
 
-// AssetTool is a tool that is not one of the closed list of built-in ones; what agents
-// propose has types that people name in the catalog.
-const AssetTool AssetType = "tool"
+// AssetTool is a tool that is not one of the closed list of built-in ones, AssetServer a
+// server whose tools are offered; what agents propose has types that people name in the
+// catalog.
+const (
+	AssetTool   AssetType = "tool"
+	AssetServer AssetType = "server"
+)
 
 // AssetState is where an asset is; package asset of policy has the transitions.
 type AssetState string

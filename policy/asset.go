@@ -96,6 +96,17 @@ func ProposeAsset(c *Compiled, p proposal.Proposal, commit string, text events.D
 	}}, nil
 }
 
+// MeetServer puts the version of a server that the catalog in force declares on record,
+// where it is not: it is privileged, and blocked until a person approves it.
+func MeetServer(c *Compiled, id string, f asset.Facts, new events.AssetID) []events.Event {
+	s, declared := c.Servers()[id]
+	if !declared || f.Asset != "" || events.DigestOf(s.Launch()) != f.Version {
+		return nil
+	}
+	f.Tier = events.Privileged
+	return []events.Event{asset.Registered(f, new)}
+}
+
 // Proposed says that the same was proposed before: once is enough, and what was refused
 // stays refused.
 func Proposed(f asset.Facts) *Refusal {
@@ -111,7 +122,7 @@ func RetierAsset(c *Compiled, act AssetAct, f asset.Facts, tier events.Tier) ([]
 	case f.Asset == "":
 		return nil, noAsset()
 	case f.Type != events.AssetTool:
-		return nil, refuse(CodeInvalid, "only a tool has a tier that changes: what an agent proposed is privileged")
+		return nil, refuse(CodeInvalid, "only a tool has a tier that changes; a server, and what an agent proposed, is privileged")
 	case !asset.Known(tier):
 		return nil, refuse(CodeInvalid, "tier: want read_only, reversible or privileged")
 	case tier == f.Tier && f.Fixed:
@@ -153,7 +164,7 @@ func judgeAsset(c *Compiled, act AssetAct, f asset.Facts, what asset.Act) *Refus
 // observe the agent.
 func SeesAsset(c *Compiled, id events.PersonID, of events.AssetType, owner string) bool {
 	p := c.person(person(id))
-	return of == events.AssetTool || p.Approver || p.Operator || MayObserve(c, id, events.AgentID(owner))
+	return of == events.AssetTool || of == events.AssetServer || p.Approver || p.Operator || MayObserve(c, id, events.AgentID(owner))
 }
 
 // SeesAssets says whether the person may see the assets: who decides about them, runs the

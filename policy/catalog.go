@@ -30,6 +30,7 @@ import (
 	"gatebook/policy/outlet"
 	"gatebook/policy/price"
 	"gatebook/policy/proposal"
+	"gatebook/policy/upstream"
 )
 
 // ErrCatalog marks a catalog that is not valid; the wrapping errors are
@@ -63,6 +64,8 @@ type Catalog struct {
 	// which approvers decide.
 	Alerts   map[string]outlet.Destination `json:"alerts,omitzero"`
 	Telegram outlet.Telegram               `json:"telegram,omitzero"`
+	// Servers are programs whose tools are offered, by the owner's name of those tools.
+	Servers map[string]upstream.Server `json:"servers,omitzero"`
 	// Propose says whether agents may propose what people may then approve.
 	Propose proposal.Settings `json:"propose,omitzero"`
 }

@@ -11,6 +11,7 @@ import (
 	"gatebook/policy/outlet"
 	"gatebook/policy/price"
 	"gatebook/policy/proposal"
+	"gatebook/policy/upstream"
 )
 
 // Change is one difference between two catalogs.
@@ -105,6 +106,9 @@ func (d *diff) all(a, b Catalog) {
 	})
 	for _, c := range outlet.Compare(a.Alerts, b.Alerts, a.Telegram, b.Telegram) {
 		d.add(c.Path, c.Text, true)
+	}
+	for _, c := range upstream.Compare(a.Servers, b.Servers) {
+		d.add(c.Path, c.Text, c.Widens)
 	}
 	for _, c := range proposal.Compare(a.Propose, b.Propose) {
 		d.add(c.Path, c.Text, c.Widens)

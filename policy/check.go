@@ -16,6 +16,7 @@ import (
 	"gatebook/events"
 	"gatebook/policy/outlet"
 	"gatebook/policy/paths"
+	"gatebook/policy/upstream"
 	"gatebook/policy/when"
 )
 
@@ -93,6 +94,7 @@ func (v *checker) all() {
 	v.limits(v.c.Limits)
 	v.c.Prices.Check(func(path, text string) { v.fault("prices."+path, "%s", text) })
 	outlet.CheckDestinations(v.c.Alerts, func(at, text string) { v.fault("alerts"+at, "%s", text) })
+	upstream.Check(v.c.Servers, func(at, text string) { v.fault("servers"+at, "%s", text) })
 	v.c.Propose.Check(func(at, text string) { v.fault("propose"+at, "%s", text) })
 	v.c.Telegram.Check(func(id events.PersonID) bool { return v.c.People[id].Approver }, func(at, text string) { v.fault("telegram"+at, "%s", text) })
 }
@@ -267,6 +269,11 @@ func (v *checker) tools(path string, list []string) {
 }
 
 func (v *checker) tool(path, name string) {
+	// What a server offers only it can say.
+	owner, of, served := strings.Cut(name, "/")
+	if _, known := v.c.Servers[owner]; served && known && of != "" && len(of) <= events.MaxName {
+		return
+	}
 	if _, ok := LookupBuiltin(name); !ok && !v.extra[name] {
 		v.fault(path, "there is no tool %s", events.Quote(name))
 	}

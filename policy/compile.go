@@ -14,6 +14,7 @@ import (
 	"gatebook/policy/outlet"
 	"gatebook/policy/price"
 	"gatebook/policy/proposal"
+	"gatebook/policy/upstream"
 	"gatebook/policy/when"
 )
 
@@ -197,6 +198,14 @@ func (c *Compiled) Outlets() outlet.All {
 	return outlet.All{Alerts: c.catalog.Alerts, Telegram: c.catalog.Telegram}
 }
 
+// Servers are those declared. The caller MUST NOT change the map.
+func (c *Compiled) Servers() map[string]upstream.Server {
+	if c == nil {
+		return nil
+	}
+	return c.catalog.Servers
+}
+
 // Proposals say what agents may propose.
 func (c *Compiled) Proposals() proposal.Settings {
 	if c == nil {
@@ -293,6 +302,12 @@ func normalise(c Catalog) (Catalog, error) {
 		return d
 	})
 	n.Telegram.Chats = each(n.Telegram.Chats, func(c outlet.Chat) outlet.Chat { return c })
+	n.Servers = each(n.Servers, func(s upstream.Server) upstream.Server {
+		same := func(text string) string { return text }
+		s.Env, s.ReadOnlyEnv = each(s.Env, same), each(s.ReadOnlyEnv, same)
+		s.Secrets = each(s.Secrets, func(of outlet.Source) outlet.Source { return of })
+		return s
+	})
 	n.Propose.Kinds = each(n.Propose.Kinds, func(k proposal.Kind) proposal.Kind { return k })
 	n.Prices.Models = each(n.Prices.Models, func(p price.Price) price.Price { return p })
 	return n, nil

@@ -18,6 +18,7 @@ import (
 	"gatebook/handlers/install"
 	"gatebook/handlers/integrity"
 	"gatebook/handlers/people"
+	"gatebook/handlers/upstream"
 	"gatebook/infra/config"
 	"gatebook/infra/datadir"
 	"gatebook/policy"
@@ -210,6 +211,9 @@ func (a *App) printDiagnosis(d *diagnosis) error {
 			[]string{"process", fmt.Sprintf("%d goroutines, %s of heap in use", h.Process.Goroutines, sizeText(h.Process.HeapBytes))})
 		for _, d := range h.Alerts {
 			rows = append(rows, []string{"alerts to " + d.Name, a.toldRow(d)})
+		}
+		for _, s := range h.Servers {
+			rows = append(rows, []string{"server " + s.Server, serverRow(s)})
 		}
 		for _, s := range h.Installed {
 			rows = append(rows, []string{"approved " + string(s.Kind), installedRow(s)})
@@ -426,6 +430,24 @@ func (a *App) toldRow(d people.Destination) string {
 		text += fmt.Sprintf("; last failure %s: %s", a.when(d.Failed), d.Failure)
 	}
 	return text
+}
+
+// serverRow is how it stands with one server of the catalog.
+func serverRow(s upstream.Status) string {
+	text := s.State
+	switch {
+	case s.State == "running":
+		text += fmt.Sprintf(", %d tools", s.Tools)
+		if s.Trusted {
+			text += ", trusted"
+		}
+		if s.ReadOnly {
+			text += ", as for phase 1"
+		}
+	case s.Asset != "" && s.Failure == "":
+		text += ", asset " + string(s.Asset)
+	}
+	return text + orNothing("; ", s.Failure) + orNothing("; not offered: ", strings.Join(s.Left, "; "))
 }
 
 // installedRow is how it stands with the folder of one kind of what was proposed.

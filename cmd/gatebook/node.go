@@ -27,6 +27,7 @@ import (
 	"gatebook/handlers/tools/child"
 	"gatebook/handlers/tools/file"
 	"gatebook/handlers/tools/workspace"
+	"gatebook/handlers/upstream"
 	"gatebook/handlers/views"
 	"gatebook/infra/blobs"
 	"gatebook/infra/config"
@@ -69,6 +70,7 @@ type node struct {
 	who      identities
 	seen     *violations
 	loader   *install.Installer
+	servers  *upstream.Manager
 	present  *attendance
 	blobs    *blobs.Store
 	folders  *workspace.Workspaces
@@ -171,12 +173,13 @@ func (n *node) assemble() error {
 		Tools: func(name string) (tools.Entry, bool) { return registry.Lookup(name) },
 		Blobs: kept, Redact: n.masks, MAC: mac.MAC, Clock: n.cfg.clock, Entropy: rand.Reader,
 		Writer: n.writer, Incarnation: n.stores.incarnation, Version: version(),
-		Room: func() error { return room(dir) }, Publish: n.bus.announce, Identities: n.identify, Decided: n.loader.Wake, Drain: n.cfg.drain, Last: n.lastNotes,
+		Room: func() error { return room(dir) }, Publish: n.bus.announce, Identities: n.identify, Decided: n.assetDecided, Drain: n.cfg.drain, Last: n.lastNotes,
 	})
 	registry, err = tools.NewRegistry(registered(n.folders, n.engine, n.masks.Text, n.proposer(), n.cfg.extra)...)
 	if err != nil {
 		return err
 	}
+	n.servers = n.upstreams(registry)
 	n.intake = intake.New(intake.Config{
 		Loop: n.engine, Tools: registry, Blobs: kept, Redact: n.masks, MAC: mac.MAC,
 		Send: n.bus.send, Now: n.cfg.clock.Wall, Workers: max(2, runtime.GOMAXPROCS(0)),
@@ -195,7 +198,7 @@ func (n *node) assemble() error {
 		CatalogFile: func() (*policy.Compiled, error) { return compileFile(dir, extra) },
 		Scrub:       n.position, Send: func(subject string, v any) { n.bus.send(policy.AccountPeople, subject, v) },
 		About:    people.About{Version: version(), Writer: n.writer, Incarnation: n.stores.incarnation},
-		Warnings: n.warnings.all, Alerts: n.tellers.status, Installed: n.loader.Status, Bot: n.tellers.botStatus, Process: processNow,
+		Warnings: n.warnings.all, Alerts: n.tellers.status, Installed: n.loader.Status, Servers: n.servers.Status, Bot: n.tellers.botStatus, Process: processNow,
 	})
 	return nil
 }
@@ -255,6 +258,7 @@ func (n *node) run(ctx context.Context, ready func() error) error {
 	all.Go(func() { n.furnish(inner) })
 	all.Go(func() { n.tell(inner) })
 	all.Go(func() { n.loader.Run(inner) })
+	all.Go(func() { n.servers.Run(inner) })
 	all.Go(func() { n.views.Run(ctx) })
 	if err := n.begin(ctx, inner, ready); err != nil {
 		stopLoop()

@@ -160,6 +160,7 @@ var pieceCalls = map[string][]pieceCall{
 		{tool: "child.begin", args: `{"child":"kid","task":"x"}`, profile: "work", want: "profile profile"},
 		{tool: "child.begin", args: `{"child":"kid","task":"x"}`, profile: "lead", want: "allow"},
 	},
+	"servers":  {{tool: "files/look", args: `{}`, want: "role grant"}},
 	"propose":  {{tool: "asset.propose", args: `{"content":"x","document":"x","kind":"skill","name":"x"}`, want: "role grant"}},
 	"telegram": {{tool: "file.read", args: `{"path":"a"}`, want: "allow"}},
 	"alerts":   {{tool: "file.read", args: `{"path":"a"}`, want: "allow"}}, // they change no verdict

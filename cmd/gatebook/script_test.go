@@ -40,6 +40,7 @@ func TestMain(m *testing.M) {
 			stop()
 			os.Exit(code)
 		},
+		"mcptest": mcpTest,
 	})
 }
 

@@ -185,6 +185,33 @@ func (p *ProposeAsset) decide(e *Engine, c *cycle) (plan, error) {
 	return plan{agent: of.Agent, actor: who, cause: p.Cause, facts: facts, release: func(events.Record) { p.Answer.send(AssetAnswer{id}) }}, nil
 }
 
+// MeetServer puts the version of a server that the catalog declares on record, where it is
+// not.
+type MeetServer struct {
+	ID     string
+	Launch []byte // what its version is the digest of
+
+	unkept error
+}
+
+func (*MeetServer) intent() bool { return false }
+
+func (*MeetServer) refuse(string, string) {}
+
+func (m *MeetServer) prepare(e *Engine) { _, m.unkept = e.cfg.Blobs.Put(m.Launch) }
+
+func (m *MeetServer) decide(e *Engine, c *cycle) (plan, error) {
+	f, err := assetFacts(c.tx, events.AssetServer, events.ToolKey{Owner: events.OwnerBuiltin, Name: m.ID}, events.DigestOf(m.Launch))
+	if err != nil || m.unkept != nil {
+		return plan{}, err // without its launch nobody could decide about it; it comes again
+	}
+	id, err := newID[events.AssetID](e.ids, c.now)
+	if err != nil {
+		return plan{}, err
+	}
+	return plan{actor: events.Engine(), facts: policy.MeetServer(c.catalog, m.ID, f, id)}, nil
+}
+
 // expireAsset ends the grace of an asset that is due.
 type expireAsset struct{ asset events.AssetID }
 

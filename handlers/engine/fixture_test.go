@@ -49,6 +49,8 @@ type house struct {
 	// drainTime is how long a stop may take.
 	drainTime time.Duration
 	failing   atomic.Bool // commits of the views fail
+	// offered is a tool that is offered from outside; nil for none.
+	offered atomic.Pointer[tools.Entry]
 
 	engine *engine.Engine
 	stop   context.CancelFunc
@@ -125,6 +127,9 @@ func (h *house) run() <-chan any {
 			return h.log, err
 		},
 		Tools: func(name string) (tools.Entry, bool) {
+			if now := h.offered.Load(); now != nil && name == now.Key.String() {
+				return *now, true
+			}
 			entry, known := h.probe.entry()
 			return entry, known && name == "probe"
 		},

@@ -212,6 +212,8 @@ func (t *toolEnd) fail(ctx context.Context, err error, mask func(string) (string
 		d.Status, d.Layer, d.Rule, d.Reason = events.StatusDenied, events.LayerTool, events.Cut(no.Rule, events.MaxName), text(no.Reason)
 	case errors.Is(err, errStuck):
 		d.Status, d.Reason = events.StatusUnknown, errStuck.Error()
+	case errors.Is(err, tools.ErrUnknown):
+		d.Status, d.Reason = events.StatusUnknown, text(err.Error())
 	case errors.Is(why, errToolTime):
 		d.Status, d.Error = events.StatusError, errToolTime.Error()
 	case why != nil:

@@ -189,8 +189,14 @@ func (d *DecideReview) approve(e *Engine, c *cycle, row projections.ReviewRow, a
 	k, kept := e.waiting.get(row.Call)
 	var again events.CallDecided
 	var facts policy.CallFacts
+	redefined := false
 	if kept { // else the review is not open, or was not when the loop last acted
 		var err error
+		if now, known := e.cfg.Tools(k.Request.Tool.String()); known { // its owner may have offered it anew
+			if redefined = now.Digest != k.Tool.Digest; !redefined {
+				k.Tool = now
+			}
+		}
 		if facts, err = e.callFacts(c, k); err != nil {
 			return plan{}, err
 		}
@@ -205,6 +211,11 @@ func (d *DecideReview) approve(e *Engine, c *cycle, row projections.ReviewRow, a
 		return d.no("review.approve", string(d.Review), *no), nil
 	case d.unkept != nil:
 		return plan{release: func(events.Record) { d.refuse("degraded", "what was shown cannot be kept: "+d.unkept.Error()) }}, nil
+	}
+	if redefined { // nobody has seen what would run
+		return e.reviewEnd(row, events.Engine(), func(events.Record) {
+			d.refuse(string(policy.CodeConflict), "the tool is not defined as it was when the call came; the call is cancelled")
+		}, policy.CancelReview(f, policy.CancelRedefined)), nil
 	}
 	if len(decided) == 1 { // it takes another person
 		return plan{agent: row.Agent, actor: d.By, facts: decided, release: d.done}, nil

@@ -234,7 +234,7 @@ func (h *Handler) definition(of events.AssetType, version events.Digest) (string
 		return "", err
 	}
 	text := string(raw)
-	if value := jsontext.Value(raw); of == events.AssetTool && value.IsValid() && value.Indent(jsontext.WithIndent("  ")) == nil {
+	if value := jsontext.Value(raw); (of == events.AssetTool || of == events.AssetServer) && value.IsValid() && value.Indent(jsontext.WithIndent("  ")) == nil {
 		text = string(value)
 	}
 	masked, _ := h.cfg.Redact.Text(text)
@@ -277,8 +277,8 @@ func (h *Handler) assetContent(r request) any {
 			return nil, err
 		case !found || !h.sees(r.person, row):
 			return no(string(policy.CodeNoAsset), noAsset), nil
-		case row.Type == events.AssetTool:
-			return no(string(policy.CodeInvalid), "it is a tool, which its owner runs: there is nothing to load"), nil
+		case row.Type == events.AssetTool || row.Type == events.AssetServer:
+			return no(string(policy.CodeInvalid), "a tool or a server runs where it is: there is nothing to load"), nil
 		case row.State != events.AssetStateApproved:
 			return no(string(policy.CodeConflict), "the asset is "+string(row.State)+": only what is approved is to be loaded"), nil
 		}

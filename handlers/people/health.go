@@ -4,6 +4,7 @@ import (
 	"gatebook/events"
 	"gatebook/handlers/install"
 	"gatebook/handlers/telegram"
+	"gatebook/handlers/upstream"
 	"gatebook/policy"
 	"gatebook/projections"
 )
@@ -30,6 +31,8 @@ type HealthAnswer struct {
 	Alerts []Destination `json:"alerts,omitzero"`
 	// Installed is how it stands with the folders of what was proposed and approved.
 	Installed []install.Status `json:"installed,omitzero"`
+	// Servers is how it stands with the servers of the catalog.
+	Servers []upstream.Status `json:"servers,omitzero"`
 	// Telegram is how the bot is doing, where the catalog has one.
 	Telegram *telegram.Status `json:"telegram,omitzero"`
 }
@@ -74,7 +77,7 @@ func (h *Handler) health(request) any {
 			Seq: state.Seq, Catalog: state.Catalog, Phase: h.cfg.Loop.Catalog().PhaseInForce(state.Phase),
 			ClockHeld: state.ClockHeld, Time: state.Time,
 			ScrubDone: scrub.Done, ScrubOf: scrub.Of, Damage: scrub.Damage, Waiting: h.cfg.Loop.Waiting(), Tools: h.cfg.Tools.Names(),
-			Process: h.cfg.Process(), Alerts: h.destinations(), Installed: h.cfg.Installed(),
+			Process: h.cfg.Process(), Alerts: h.destinations(), Installed: h.cfg.Installed(), Servers: h.cfg.Servers(),
 		}
 		if bot, on := h.cfg.Bot(); on {
 			a.Telegram = &bot

@@ -30,6 +30,7 @@ import (
 	"gatebook/handlers/strictjson"
 	"gatebook/handlers/telegram"
 	"gatebook/handlers/tools"
+	"gatebook/handlers/upstream"
 	"gatebook/handlers/views"
 	"gatebook/policy"
 	"gatebook/projections"
@@ -81,6 +82,8 @@ type Config struct {
 	Alerts func() []alerts.Status
 	// Installed is how it stands with the folders of what was proposed and approved.
 	Installed func() []install.Status
+	// Servers is how it stands with the servers of the catalog.
+	Servers func() []upstream.Status
 	// Bot is how the bot for approvers is doing, where there is one.
 	Bot func() (telegram.Status, bool)
 	// Process measures the engine's own process.

@@ -11,11 +11,16 @@
 package tools
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
-	"sort"
+	"maps"
+	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -108,6 +113,10 @@ type Tool interface {
 	Run(ctx context.Context, env Env, args Args) (jsontext.Value, error)
 }
 
+// ErrUnknown is for a tool that ended, and nobody can say whether it did what it was asked
+// for: call.completed "unknown".
+var ErrUnknown = errors.New("what the tool did is not known")
+
 // Refused is a refusal found while running: call.completed "denied", layer "tool".
 type Refused struct {
 	Rule   string // "link", "hard_link", "special_file", …
@@ -116,9 +125,12 @@ type Refused struct {
 
 func (r *Refused) Error() string { return r.Rule + ": " + r.Reason }
 
-// Registry holds the tools by name.
+// Registry holds the tools by name: those of the program, and those that owners outside
+// of it offer now. Safe for concurrent use.
 type Registry struct {
-	tools map[string]Entry
+	mu  sync.Mutex // of whoever changes it
+	all atomic.Pointer[map[string]Entry]
+	own map[string]bool // owners of the program's tools
 }
 
 // Entry is a tool with its key, its whole definition, and the digest that pins it.
@@ -154,20 +166,56 @@ func KeyOf(t Tool) (events.ToolKey, error) {
 	return k, nil
 }
 
-// NewRegistry refuses two tools of one name.
+// NewRegistry makes the registry of a program's tools. It refuses two of one name.
 func NewRegistry(all ...Tool) (*Registry, error) {
-	r := &Registry{tools: map[string]Entry{}}
+	r := &Registry{own: map[string]bool{events.OwnerBuiltin: true}}
+	entries := map[string]Entry{}
+	if err := enter(entries, all); err != nil {
+		return nil, err
+	}
+	for _, e := range entries {
+		r.own[e.Key.Owner] = true
+	}
+	r.all.Store(&entries)
+	return r, nil
+}
+
+func enter(entries map[string]Entry, all []Tool) error {
 	for _, t := range all {
 		e, err := NewEntry(t)
 		if err != nil {
-			return nil, err
+			return err
 		}
-		if _, double := r.tools[e.Key.String()]; double {
-			return nil, fmt.Errorf("tool %s: %w", e.Key, fs.ErrExist)
+		if _, double := entries[e.Key.String()]; double {
+			return fmt.Errorf("tool %s: %w", e.Key, fs.ErrExist)
 		}
-		r.tools[e.Key.String()] = e
+		entries[e.Key.String()] = e
 	}
-	return r, nil
+	return nil
+}
+
+// Offer takes the tools of an owner in the place of all that it offered before; none of
+// them withdraws it. All of them or, with an error, none is taken: [fs.ErrExist] for the
+// owner of tools of the program, and for two tools of one name; [fs.ErrInvalid] for a tool
+// that is not the owner's.
+func (r *Registry) Offer(owner string, all ...Tool) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.own[owner] {
+		return fmt.Errorf("owner %s: %w", events.Quote(owner), fs.ErrExist)
+	}
+	next := maps.Clone(*r.all.Load())
+	maps.DeleteFunc(next, func(_ string, e Entry) bool { return e.Key.Owner == owner })
+	for _, t := range all {
+		if key, err := KeyOf(t); err != nil || key.Owner != owner {
+			return fmt.Errorf("tool %s, offered by %s: %w", events.Quote(key.String()), events.Quote(owner), cmp.Or(err, fs.ErrInvalid))
+		}
+	}
+	if err := enter(next, all); err != nil {
+		return err
+	}
+	r.all.Store(&next)
+	return nil
 }
 
 // NewEntry pins a tool by its definition.
@@ -182,16 +230,11 @@ func NewEntry(t Tool) (Entry, error) {
 
 // Lookup finds a tool by its exact name ([events.ToolKey.String]).
 func (r *Registry) Lookup(name string) (Entry, bool) {
-	e, ok := r.tools[name]
+	e, ok := (*r.all.Load())[name]
 	return e, ok
 }
 
 // Names lists the tools in order.
 func (r *Registry) Names() []string {
-	names := make([]string, 0, len(r.tools))
-	for n := range r.tools {
-		names = append(names, n)
-	}
-	sort.Strings(names)
-	return names
+	return slices.Sorted(maps.Keys(*r.all.Load()))
 }

@@ -137,7 +137,9 @@ var (
 	nameForm = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,62}$`)
 )
 
-func (s Source) check(at string, needed bool, fault func(at, text string)) {
+// Check says what is wrong with a source, and at which path. needed says that there must
+// be one.
+func (s Source) Check(at string, needed bool, fault func(at, text string)) {
 	switch {
 	case s == (Source{}) && !needed:
 	case (s.Env == "") == (s.File == ""):
@@ -162,14 +164,14 @@ func CheckDestinations(all map[string]Destination, fault func(at, text string)) 
 		if d.Format != "" && d.Format != JSON && d.Format != Slack {
 			fault("."+name+".format", "want json or slack")
 		}
-		d.URL.check("."+name+".url", true, fault)
-		d.Secret.check("."+name+".secret", false, fault)
+		d.URL.Check("."+name+".url", true, fault)
+		d.Secret.Check("."+name+".secret", false, fault)
 	}
 }
 
 // Check says what is wrong with the bot. approver says who may decide.
 func (t Telegram) Check(approver func(events.PersonID) bool, fault func(at, text string)) {
-	t.Token.check(".token", len(t.Chats) > 0 || t.Server != "", fault)
+	t.Token.Check(".token", len(t.Chats) > 0 || t.Server != "", fault)
 	if len(t.Chats) > MaxChats {
 		fault(".chats", fmt.Sprintf("has %d entries, at most %d", len(t.Chats), MaxChats))
 	}

@@ -77,7 +77,7 @@ func (s Settings) Into() map[events.AssetType]string {
 var kindForm = regexp.MustCompile(`^[a-z][a-z0-9_-]{0,31}$`)
 
 // reserved are the kinds that are not proposed.
-var reserved = []events.AssetType{events.AssetTool, "server"}
+var reserved = []events.AssetType{events.AssetTool, events.AssetServer}
 
 // Check says what is wrong with the section, and at which path below it.
 func (s Settings) Check(fault func(at, text string)) {

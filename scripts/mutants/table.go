@@ -1,5 +1,7 @@
 package main
 
+import "slices"
+
 // mutant is a small change that a test must see.
 type mutant struct {
 	name  string
@@ -11,8 +13,11 @@ type mutant struct {
 	test     string // pattern of the test that must go red
 }
 
-// table is every mutant there is, those of one package beside each other.
-var table = []mutant{
+// table is every mutant there is.
+var table = slices.Concat(gate, gatekeeper)
+
+// gate are those of the rules of calls, those of one package beside each other.
+var gate = []mutant{
 	// Profiles and rounds.
 	{
 		name: "shared-view-of-agent", means: "the rounds of one agent share a session profile",
@@ -351,105 +356,6 @@ var table = []mutant{
 		name: "memory-of-the-discarded", means: "rows of a transaction that never was are remembered",
 		file: "projections/store.go", old: "\tclear(t.rows)\n\tclear(t.older)\n", new: "",
 		pkg: "./projections", test: "TestMemo",
-	},
-
-	// Assets, approvers, and what people are told.
-	{
-		name: "second-grace", means: "every version of a reversible tool runs for seven days",
-		file: "policy/asset/asset.go", old: "tier == events.Reversible && !f.Met:", new: "tier == events.Reversible:",
-		pkg: "./policy/asset", test: "TestLifeOfAnAsset",
-	},
-	{
-		name: "grace-by-timer", means: "an asset whose time is over runs until a timer has noticed",
-		file: "policy/asset/asset.go", old: "f.State == events.AssetStateProvisional && !Over(f, m.Now):", new: "f.State == events.AssetStateProvisional:",
-		pkg: "./policy/asset", test: "TestFirstCalls",
-	},
-	{
-		name: "tool-lowers-itself", means: "a tool that was met as more than read_only runs without an asset once it says that it only reads",
-		file: "policy/asset/asset.go", old: "if f.Met && f.State != events.AssetStateApproved {", new: "if f.Met && f.State == events.AssetStateApproved {",
-		pkg: "./policy/asset", test: "TestFirstCalls",
-	},
-	{
-		name: "raised-runs-on", means: "what was approved runs on after its tier rose",
-		file: "policy/asset/asset.go", old: "\tif runs && rank(tier) > rank(f.Tier) {", new: "\tif runs && rank(tier) < rank(f.Tier) {",
-		pkg: "./policy/asset", test: "TestFirstCalls",
-	},
-	{
-		name: "assets-unasked", means: "whatever offers a tool runs",
-		file: "policy/tool.go", old: "\tcase !g.asset.Runs:", new: "\tcase false:",
-		pkg: "./handlers/engine", test: "TestAssetApprovedManyTimesAtOnce",
-	},
-	{
-		name: "asset-unseen", means: "an asset is approved that nobody has looked at",
-		file: "policy/asset.go", old: "\tcase act.Shown != act.Now:", new: "\tcase false:",
-		pkg: "./handlers/engine", test: "TestWhoDecidesAboutAssets",
-	},
-	{
-		name: "privileged-runs-at-once", means: "calls of a privileged tool do not wait where the catalog says nothing",
-		file: "policy/review.go", old: "if g.tier == events.Privileged && g.c.catalog", new: "if false && g.c.catalog",
-		pkg: "./policy", test: "TestPrivilegedCallsWait",
-	},
-	{
-		name: "one-person-twice", means: "one approver is two",
-		file: "policy/review.go", old: "counts && string(f.First) == act.By.ID", new: "false",
-		pkg: "./policy", test: "TestTwoApprovers",
-	},
-	{
-		name: "half-approval-of-another", means: "the second approver approves what the first did not see",
-		file: "policy/review.go", old: "f.First != \"\" && f.FirstShown == act.Shown", new: "f.First != \"\"",
-		pkg: "./policy", test: "TestTwoApprovers",
-	},
-	{
-		name: "each-repeat-told", means: "ten thousand blocked attempts are ten thousand messages",
-		file: "projections/alerts.go", old: "if found && !last.Over(f.rec.Time) {", new: "if found && last.Over(f.rec.Time) {",
-		pkg: "./projections", test: "TestAlertsCollapse",
-	},
-	{
-		name: "told-to-one-told-to-all", means: "an alert that one destination has got counts as told to the others",
-		file: "projections/alerts.go", old: "withSeq(listKey(viewAlertTold, to), alert)", new: "withSeq(listKey(viewAlertTold, to[:0]), alert)",
-		pkg: "./handlers/outbox", test: "TestRepeatsAreAHandful",
-	},
-
-	// What agents propose.
-	{
-		name: "propose-off", means: "agents propose though the catalog does not let them",
-		file: "policy/tool.go", old: "&& !g.c.Proposals().On() {", new: "&& g.c == nil {",
-		pkg: "./policy", test: "TestMayPropose",
-	},
-	{
-		name: "proposed-runs", means: "what an agent proposed is not blocked",
-		file: "policy/asset.go", old: "Tier: events.Privileged, State: events.AssetStateBlocked,", new: "Tier: events.Privileged, State: events.AssetStateApproved,",
-		pkg: "./policy", test: "TestProposeAsset",
-	},
-	{
-		name: "proposed-again", means: "what was refused can be proposed anew",
-		file: "policy/asset.go", old: "\tcase f.Asset != \"\":\n\t\treturn nil, Proposed(f)\n", new: "",
-		pkg: "./policy", test: "TestProposeAsset",
-	},
-	{
-		name: "proposed-unread", means: "a commit that holds something else is put on record",
-		file: "handlers/tools/propose/propose.go", old: "err == nil && string(got) != f.Content", new: "err == nil && string(got) == \"\"",
-		pkg: "./handlers/tools/propose", test: "TestRefused",
-	},
-	{
-		name: "propose-secret", means: "a secret is committed",
-		file: "handlers/tools/propose/propose.go", old: "_, secret := t.cfg.Mask(text); secret", new: "_, secret := t.cfg.Mask(text); secret && most == 0",
-		pkg: "./handlers/tools/propose", test: "TestDecode",
-	},
-	{
-		name: "installs-all", means: "a version that nobody approved is loaded",
-		file: "handlers/install/install.go", old: "if row.State == events.AssetStateApproved {", new: "if row.State != events.AssetStateRefused {",
-		pkg: "./handlers/install", test: "TestOnlyWhatIsApproved",
-	},
-	{
-		name: "installs-over", means: "what was changed by hand after the approval is loaded",
-		file: "handlers/install/folder.go", old: "return err == nil && bytes.Equal(got, want)", new: "return err == nil && len(got) == len(bytes.Clone(want))",
-		pkg: "./handlers/install", test: "TestByHand",
-	},
-	{
-		name: "installs-through-links", means: "an approved file is written through a planted link",
-		file: "handlers/install/folder.go", old: "info.Mode().IsRegular() && info.Size() == int64(len(want)) && f.holds(name, want)", new: "f.holds(name, want)",
-		pkg: "./handlers/install", test: "TestByHand",
 	},
 
 	// What only the rules of the repository see.
