@@ -120,6 +120,9 @@ type ToolFacts struct {
 	// Tier is what the wiring says of a tool that is not in the closed list of
 	// built-in tools; empty or unknown counts as privileged. The list wins.
 	Tier events.Tier
+	// Later says of a tool that is not known that its owner is a server of the catalog,
+	// which may not run yet.
+	Later bool
 }
 
 // PriorCall is an earlier call of the same round under the same key.

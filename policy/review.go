@@ -257,7 +257,7 @@ func ReadBack(d events.CallDecided, released bool, tool ToolFacts, intact bool) 
 		return CancelReleased
 	case d.Arguments.Redacted:
 		return CancelSecret
-	case !tool.Known, tool.Definition != d.Definition:
+	case !tool.Known && !tool.Later, tool.Known && tool.Definition != d.Definition:
 		return CancelRedefined
 	case !intact:
 		return CancelUnreadable

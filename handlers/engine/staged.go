@@ -110,6 +110,7 @@ func (e *Engine) Staged(ctx context.Context, id events.CallID) (StagedCall, erro
 	if !ok {
 		return StagedCall{}, ErrNotWaiting
 	}
+	k, _ = e.asOffered(k)
 	redacted, masked, err := e.cfg.Redact.JSON(k.Request.Args)
 	if err != nil {
 		return StagedCall{}, fmt.Errorf("redact the arguments: %w", err)
@@ -192,11 +193,7 @@ func (d *DecideReview) approve(e *Engine, c *cycle, row projections.ReviewRow, a
 	redefined := false
 	if kept { // else the review is not open, or was not when the loop last acted
 		var err error
-		if now, known := e.cfg.Tools(k.Request.Tool.String()); known { // its owner may have offered it anew
-			if redefined = now.Digest != k.Tool.Digest; !redefined {
-				k.Tool = now
-			}
-		}
+		k, redefined = e.asOffered(k)
 		if facts, err = e.callFacts(c, k); err != nil {
 			return plan{}, err
 		}
@@ -217,6 +214,11 @@ func (d *DecideReview) approve(e *Engine, c *cycle, row projections.ReviewRow, a
 			d.refuse(string(policy.CodeConflict), "the tool is not defined as it was when the call came; the call is cancelled")
 		}, policy.CancelReview(f, policy.CancelRedefined)), nil
 	}
+	if kept && k.Tool.Tool == (absent{}) {
+		return plan{release: func(events.Record) {
+			d.refuse(string(policy.CodeConflict), "the server of the tool does not run now, so nothing was decided; gatebook doctor says how it stands with it")
+		}}, nil
+	}
 	if len(decided) == 1 { // it takes another person
 		return plan{agent: row.Agent, actor: d.By, facts: decided, release: d.done}, nil
 	}
@@ -236,6 +238,41 @@ func (d *DecideReview) approve(e *Engine, c *cycle, row projections.ReviewRow, a
 			d.done(at)
 		},
 	}, nil
+}
+
+// absent stands for the tool of a server that does not run yet.
+type absent struct{}
+
+func (absent) Definition() tools.Definition {
+	return tools.Definition{Description: "(its server does not run now)"}
+}
+
+func (absent) Decode(jsontext.Value) (tools.Decoded, error) { return tools.Decoded{}, tools.ErrUnknown }
+
+func (absent) Run(context.Context, tools.Env, tools.Args) (jsontext.Value, error) {
+	return nil, tools.ErrUnknown
+}
+
+// asOffered is a call that waits with its tool as it is offered now, and says whether that
+// is defined otherwise than when the call came.
+func (e *Engine) asOffered(k *Call) (_ *Call, redefined bool) {
+	now, known := e.cfg.Tools(k.Request.Tool.String())
+	switch {
+	case !known:
+		return k, false
+	case now.Digest != k.Tool.Digest:
+		return k, true
+	}
+	c := *k // others may be looking at it
+	if c.Tool.Tool == (absent{}) {
+		decoded, err := now.Decode(c.Request.Args)
+		if err != nil { // the same definition took them before
+			return k, true
+		}
+		c.Args, c.Request.Paths = decoded.Args, decoded.Paths
+	}
+	c.Tool = now
+	return &c, false
 }
 
 // reviewEnd is the plan that ends a review and with it its call, which did not run.
@@ -350,13 +387,16 @@ func (e *Engine) readWaiting(ctx context.Context, r projections.Reader, row proj
 		}
 	}
 	entry, known := e.cfg.Tools(d.Tool.String())
-	tool := policy.ToolFacts{Known: known, Definition: entry.Digest}
+	_, served := e.catalog.Servers()[d.Tool.Owner]
+	tool := policy.ToolFacts{Known: known, Definition: entry.Digest, Later: !known && served}
 	if why := policy.ReadBack(d, !agent.Enrolled, tool, e.cfg.MAC(args) == d.Arguments.MAC); why != "" {
 		e.again = append(e.again, &endReview{review: row.Review, why: why})
 		return nil
 	}
-	decoded, err := entry.Decode(args)
-	if err != nil { // the same definition took them before
+	var decoded tools.Decoded
+	if tool.Later {
+		entry = tools.Entry{Tool: absent{}, Key: d.Tool, Digest: d.Definition}
+	} else if decoded, err = entry.Decode(args); err != nil { // the same definition took them before
 		return err
 	}
 	e.waiting.add(&Call{

@@ -96,6 +96,61 @@ func TestToolIsOfferedAnew(t *testing.T) {
 	}
 }
 
+// A call of a server's tool waits over a restart, and over the time until the server runs
+// again: until then nothing is decided, and a release runs what is offered then.
+func TestServerComesLater(t *testing.T) {
+	for _, row := range []struct {
+		name, version string
+		want          events.Status
+	}{{"the same tool", "1", events.StatusOK}, {"another definition", "2", events.StatusCancelled}} {
+		t.Run(row.name, func(t *testing.T) {
+			h := assetHouse(t)
+			defer h.close()
+			r := h.begin("one")
+			n := note{h.probe, "1", events.Reversible}
+			h.ask(h.callNote(r.Round, "one", n, "first"))
+			h.recompile(t, func(c *policy.Catalog) {
+				c.Tools["mailer/note"] = policy.Tool{Staging: policy.StagingApprove}
+				c.Servers = map[string]upstream.Server{"mailer": {Command: []string{"/bin/mailer"}}}
+			})
+			h.ask(func(a engine.Answer) engine.Command {
+				return &engine.LoadCatalog{Act: engine.Act{By: anna(), Approves: true, Answer: a}, Next: h.catalog}
+			})
+			waits := h.ask(h.callNote(r.Round, "one", n, "waits")).(engine.CallAnswer)
+			h.crash()
+			h.start()
+			ids := h.reviews()
+			id := ids[len(ids)-1]
+			if no, ok := h.decide(review(id, true)).(engine.Refused); !ok || no.Error.Code != string(policy.CodeConflict) {
+				t.Errorf("before the server runs: %+v", no)
+			}
+			if s, err := h.engine.Staged(t.Context(), waits.Call); err != nil || s.Definition != mustEntry(t, n).Digest {
+				t.Errorf("it shows %+v, %v", s, err)
+			}
+			now := mustEntry(t, note{h.probe, row.version, events.Reversible})
+			h.offered.Store(&now)
+			answer := h.decide(review(id, true))
+			if _, done := answer.(engine.Done); done != (row.want == events.StatusOK) {
+				t.Errorf("%+v", answer)
+			}
+			if end := h.outcome(r.Round, "one", waits.Call); end.Status != row.want {
+				t.Errorf("%+v, want %s", end, row.want)
+			}
+			// The arguments are what the tool makes of the bytes on record.
+			if ran := h.probe.count(`{"text":"waits"}`); (ran == 1) != (row.want == events.StatusOK) {
+				t.Errorf("it ran %d times", ran)
+			}
+		})
+	}
+}
+
+func mustEntry(t *testing.T, tool tools.Tool) tools.Entry {
+	t.Helper()
+	e, err := tools.NewEntry(tool)
+	must(t, err)
+	return e
+}
+
 // What nobody can say the end of is unknown, and not an error.
 func TestToolDoesNotKnow(t *testing.T) {
 	h := newHouse(t)

@@ -240,7 +240,7 @@ func cutMiddle(text *string) bool {
 	if n <= maxShown {
 		return false
 	}
-	*text = fmt.Sprintf("%s … (%d bytes in all) … %s", events.Cut(*text, maxShown/2), n, tail(*text, maxShown/4))
+	*text = fmt.Sprintf("%s … (%d bytes in all, of SHA-256 %s) … %s", events.Cut(*text, maxShown/2), n, events.DigestOf([]byte(*text)), tail(*text, maxShown/4))
 	return true
 }
 

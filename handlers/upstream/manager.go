@@ -25,6 +25,7 @@ const (
 	startTime = 30 * time.Second
 	firstWait = time.Second
 	longWait  = time.Minute
+	listTime  = time.Second // between two lists of tools, however often a server says that they changed
 	steady    = time.Minute // who ran so long is started again at once
 )
 

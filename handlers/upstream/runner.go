@@ -105,16 +105,28 @@ func (r *runner) once(ctx context.Context) error {
 	}()
 	r.note(server, nil)
 	for {
+		rest := time.NewTimer(listTime)
 		if err := r.offer(ctx, server); err != nil {
 			return err
 		}
-		select {
-		case <-changed:
-		case <-server.Done():
-			return errors.New("it ended")
-		case <-ctx.Done():
-			return ctx.Err()
+		if err := until(ctx, server, changed); err != nil {
+			return err
 		}
+		if err := until(ctx, server, rest.C); err != nil {
+			return err
+		}
+	}
+}
+
+// until waits for c, no longer than the server runs.
+func until[T any](ctx context.Context, server Server, c <-chan T) error {
+	select {
+	case <-c:
+		return nil
+	case <-server.Done():
+		return errors.New("it ended")
+	case <-ctx.Done():
+		return ctx.Err()
 	}
 }
 

@@ -313,6 +313,31 @@ func TestOffers(t *testing.T) {
 	h.offered("files/a", "files/new") // O-R23 netclaw#1978
 }
 
+// A server that says without end that its tools changed is asked now and then.
+func TestChangesWithoutEnd(t *testing.T) {
+	s := plain()
+	h := newHouse(t, map[string]upstream.Server{"files": s})
+	var lists []time.Time
+	h.offers = func() []Tool {
+		lists = append(lists, time.Now())
+		h.started[0].Changed()
+		return []Tool{named("look")}
+	}
+	h.look()
+	h.approve(s)
+	h.look()
+	h.until("it is asked thrice", func() bool {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		return len(lists) >= 3
+	})
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if took := lists[2].Sub(lists[0]); took < 2*listTime*9/10 {
+		t.Errorf("it is asked thrice in %v", took)
+	}
+}
+
 // A server that ends is started again; meanwhile its tools fail, and nothing is repeated.
 func TestEnds(t *testing.T) {
 	s := plain()

@@ -92,8 +92,13 @@ var gatekeeper = []mutant{
 	},
 	{
 		name: "offered-anew", means: "a call that was approved runs as a tool that was offered since",
-		file: "handlers/engine/staged.go", old: "if redefined = now.Digest != k.Tool.Digest; !redefined {", new: "if redefined = false; !redefined {",
+		file: "handlers/engine/staged.go", old: "case now.Digest != k.Tool.Digest:", new: "case false:",
 		pkg: "./handlers/engine", test: "TestToolIsOfferedAnew",
+	},
+	{
+		name: "approved-for-nobody", means: "a call is released while the server of its tool does not run, and its approval is used up",
+		file: "handlers/engine/staged.go", old: "if kept && k.Tool.Tool == (absent{}) {", new: "if false {",
+		pkg: "./handlers/engine", test: "TestServerComesLater",
 	},
 	{
 		name: "others-tools", means: "an owner offers a tool in another's name",
